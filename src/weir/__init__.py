@@ -1,0 +1,32 @@
+"""Weir: a million standing SQL queries over data streams, run as one Spark job."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weir.answer.fetch import Changes
+    from weir.api import Queries, Query, Weir
+    from weir.api import open_weir as open
+    from weir.errors import WeirError
+    from weir.runtime.run import Run
+
+__all__ = ["Changes", "Queries", "Query", "Run", "Weir", "WeirError", "open"]
+__version__ = "0.1.0"
+
+# Names are loaded when they are first used: a worker that imports one kernel must not import Spark and the API.
+_HOMES = {
+    "Changes": ("weir.answer.fetch", "Changes"),
+    "Queries": ("weir.api", "Queries"),
+    "Query": ("weir.api", "Query"),
+    "Run": ("weir.runtime.run", "Run"),
+    "Weir": ("weir.api", "Weir"),
+    "WeirError": ("weir.errors", "WeirError"),
+    "open": ("weir.api", "open_weir"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weir' has no attribute '{name}'")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,253 @@
+"""Constant folding: an expression over literals only is the literal it evaluates to.
+
+Folding never looks at a `Param`, and never drops an operand that is not constant (`FALSE AND x` stays), so two
+queries that differ only in constants still have the same form after it. An expression whose value has no
+literal of its type (an instant beyond 64 bits, a date after the year 9999) stays unfolded.
+Semantics as in docs/language.md: overflow and division by zero are NULL, numbers compare exactly, logic is
+three-valued. Cost: linear in the expression.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+from weir.algebra.nodes import (
+    Absolute,
+    And,
+    Arithmetic,
+    Cast,
+    Comparison,
+    Expression,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Or,
+    children,
+)
+from weir.algebra.rebuild import rebuild
+from weir.algebra.schema import BOOLEAN, DataType, Kind
+
+INT64_MAX = 2**63 - 1
+INT32_MAX = 2**31 - 1
+_DAY_US = 86_400_000_000
+_EPOCH_DAY = dt.date(1970, 1, 1)
+_WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
+_TRUE, _FALSE, _UNKNOWN = Literal(True, BOOLEAN), Literal(False, BOOLEAN), Literal(None, BOOLEAN)
+
+
+class _UnfoldedError(Exception):
+    """The value has no literal."""
+
+
+def fold(e: Expression) -> Expression:
+    """The same expression with every constant part evaluated."""
+    return rebuild(e, fold_one)
+
+
+def fold_one(e: Expression) -> Expression:
+    """The literal of an operator whose operands are all literals; anything else as it is."""
+    operands = children(e)
+    literals = [c for c in operands if isinstance(c, Literal)]
+    if not operands or len(literals) < len(operands):
+        return e
+    try:
+        return _value(e, literals)
+    except _UnfoldedError:
+        return e
+
+
+def _value(e: Expression, args: Sequence[Literal]) -> Expression:
+    if isinstance(e, And):
+        return _logic([a.value for a in args], absorbing=False)
+    if isinstance(e, Or):
+        return _logic([a.value for a in args], absorbing=True)
+    if isinstance(e, IsNull):
+        return _TRUE if args[0].value is None else _FALSE
+    if isinstance(e, (Not, Like, Comparison)):
+        if any(a.value is None for a in args):
+            return _UNKNOWN
+        if isinstance(e, Not):
+            return _FALSE if args[0].value else _TRUE
+        if isinstance(e, Like):
+            return _TRUE if like(str(args[0].value), str(args[1].value)) else _FALSE
+        return _TRUE if compare(e.op, args[0], args[1]) else _FALSE
+    if isinstance(e, (Arithmetic, Negate, Absolute, Cast)):
+        if any(a.value is None for a in args):
+            return Literal(None, e.type)
+        if isinstance(e, Cast):
+            return Literal(cast(args[0], e.type), e.type)
+        return Literal(_arithmetic(e, args), e.type)
+    return e
+
+
+def _logic(values: Sequence[object], *, absorbing: bool) -> Literal:
+    if any(v is absorbing for v in values):
+        return _TRUE if absorbing else _FALSE
+    if any(v is None for v in values):
+        return _UNKNOWN
+    return _FALSE if absorbing else _TRUE
+
+
+def _arithmetic(e: Arithmetic | Negate | Absolute, args: Sequence[Literal]) -> object:
+    kind = e.type.kind
+    if kind is Kind.DATE:
+        return _moved_date(e, args)
+    values = [_number(a, e.type) for a in args]
+    a = values[0]
+    if isinstance(e, Negate):
+        return _bounded(-a if not isinstance(a, Decimal) else a.copy_negate(), kind)
+    if isinstance(e, Absolute):
+        return _bounded(a.copy_abs() if isinstance(a, Decimal) else abs(a), kind)
+    b = values[1]
+    if isinstance(a, Decimal):
+        assert isinstance(b, Decimal)
+        exact = {"+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply}[e.op](a, b)
+        return exact.quantize(Decimal(1).scaleb(-e.type.scale), context=_WIDE)
+    assert not isinstance(b, Decimal)
+    if e.op in "/%":
+        return None if b == 0 else _divided(e.op, a, b)
+    return _bounded({"+": a + b, "-": a - b, "*": a * b}[e.op], kind)
+
+
+def _divided(op: str, a: float, b: float) -> float | int:
+    if op == "/":
+        return float(a) / float(b)
+    if isinstance(a, int) and isinstance(b, int):
+        return int(math.copysign(1, a)) * (abs(a) % abs(b))  # the sign of the dividend
+    return math.fmod(a, b) if math.isfinite(a) and not math.isnan(b) else math.nan
+
+
+def _number(a: Literal, wanted: DataType) -> int | float | Decimal:
+    value = a.value
+    assert isinstance(value, (int, float, Decimal))
+    if wanted.kind is Kind.DOUBLE:
+        return float(value)
+    if wanted.kind is Kind.DECIMAL:
+        return Decimal(value)
+    return value
+
+
+def _bounded(value: int | float | Decimal, kind: Kind) -> object:
+    """NULL beyond 64 bits (−2^63 is reserved); an instant has no such NULL here and stays unfolded."""
+    if not isinstance(value, int) or abs(value) <= INT64_MAX:
+        return value
+    if kind is Kind.TIMESTAMP:
+        raise _UnfoldedError
+    return None
+
+
+def _moved_date(e: Arithmetic | Negate | Absolute, args: Sequence[Literal]) -> dt.date:
+    day, length = args[0].value, args[1].value
+    assert isinstance(e, Arithmetic)
+    assert isinstance(day, dt.date)
+    assert isinstance(length, int)
+    if length % _DAY_US:
+        raise _UnfoldedError
+    days = dt.timedelta(days=length // _DAY_US) if abs(length) < _DAY_US * 10**8 else None
+    try:
+        if days is None:
+            raise _UnfoldedError
+        return day + days if e.op == "+" else day - days
+    except OverflowError:
+        raise _UnfoldedError from None
+
+
+def cast(a: Literal, wanted: DataType) -> object:
+    """The value of a literal in another type; None where it does not fit."""
+    value, kind = a.value, wanted.kind
+    if a.type.kind is kind and kind is not Kind.DECIMAL:
+        return value
+    if kind is Kind.STRING:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        raise _UnfoldedError
+    if kind is Kind.TIMESTAMP and isinstance(value, dt.date):
+        return (value - _EPOCH_DAY).days * _DAY_US
+    if kind is Kind.DATE and isinstance(value, int):
+        try:
+            return _EPOCH_DAY + dt.timedelta(days=value // _DAY_US)
+        except OverflowError:
+            raise _UnfoldedError from None
+    if not isinstance(value, (int, float, Decimal)):
+        raise _UnfoldedError
+    if kind is Kind.DOUBLE:
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if kind in (Kind.INT, Kind.BIGINT):
+        whole = int(value)  # towards zero
+        if kind is Kind.BIGINT:
+            return whole if abs(whole) <= INT64_MAX else None  # −2^63 is reserved
+        return whole if -INT32_MAX - 1 <= whole <= INT32_MAX else None
+    if kind is Kind.DECIMAL:
+        rounded = Decimal(value).quantize(
+            Decimal(1).scaleb(-wanted.scale), context=Context(prec=400, rounding=ROUND_HALF_UP)
+        )
+        return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None
+    raise _UnfoldedError
+
+
+def compare(op: str, left: Literal, right: Literal) -> bool:
+    """A comparison of two literals that are not NULL, exact for numbers of any two types."""
+    order = _order(left.value, right.value)
+    return {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[op]
+
+
+def _order(a: object, b: object) -> int:
+    if isinstance(a, str) and isinstance(b, str):
+        x, y = a.encode(), b.encode()
+        return (x > y) - (x < y)
+    if isinstance(a, dt.date) and isinstance(b, dt.date):
+        return (a > b) - (a < b)
+    if not isinstance(a, (int, float, Decimal)) or not isinstance(b, (int, float, Decimal)):
+        raise _UnfoldedError
+    a_nan, b_nan = a != a, b != b
+    if a_nan or b_nan:  # NaN equals itself and lies above everything
+        return int(a_nan) - int(b_nan)
+    return (a > b) - (a < b)  # Python compares int, float and Decimal exactly
+
+
+def like(text: str, pattern: str) -> bool:
+    """SQL LIKE over the whole string: % any run, _ any one character, \\ takes the next one literally.
+
+    Greedy with one way back, to the last %: at most |text| · |pattern| steps, whatever the pattern.
+    """
+    parts = _like_parts(pattern)
+    at = place = 0
+    back_place, back_at = -1, 0  # behind the last %, and where its run ends for now
+    while at < len(text):
+        part = parts[place] if place < len(parts) else None
+        if part == (False, "%"):
+            back_place, back_at = place + 1, at
+            place += 1
+        elif part == (False, "_") or (part is not None and part[0] and part[1] == text[at]):
+            at += 1
+            place += 1
+        elif back_place >= 0:
+            back_at += 1
+            at, place = back_at, back_place
+        else:
+            return False
+    return all(part == (False, "%") for part in parts[place:])
+
+
+def _like_parts(pattern: str) -> list[tuple[bool, str]]:
+    """(is it meant literally, character) for each character of a pattern."""
+    parts: list[tuple[bool, str]] = []
+    escaped = False
+    for c in pattern:
+        if escaped or c not in "%_\\":
+            parts.append((True, c))
+            escaped = False
+        elif c == "\\":
+            escaped = True
+        else:
+            parts.append((False, c))
+    if escaped:
+        parts.append((True, "\\"))
+    return parts

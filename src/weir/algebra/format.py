@@ -1,0 +1,325 @@
+"""The algebra as text: SQL that `parse` and `lower` read back, and a tree for people.
+
+`sql_text` writes a query in the Spark-flavoured language of docs/language.md with as few parentheses as its
+precedences need; lowering the result gives the same tree, with sources called by their aliases. Windows are
+written at their sources. `tree_text` draws the operators, one a line, with an optional note on every edge.
+Cost: linear in the query.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+
+from weir.algebra.nodes import (
+    Absolute,
+    Aggregate,
+    And,
+    Arithmetic,
+    Bound,
+    Cast,
+    ColumnRef,
+    Comparison,
+    Distinct,
+    Expression,
+    GroupBy,
+    IsNull,
+    Join,
+    Like,
+    Literal,
+    Negate,
+    Node,
+    Not,
+    Or,
+    Param,
+    Project,
+    Query,
+    Scan,
+    Select,
+    SetOperation,
+    Window,
+)
+from weir.algebra.rebuild import inputs, scans
+from weir.algebra.schema import Kind
+
+# How tightly an operator binds; an operand that binds less tightly needs parentheses.
+_OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(8)
+_ARITHMETIC_LEVEL = {"+": _ADD, "-": _ADD, "*": _MULTIPLY, "/": _MULTIPLY, "%": _MULTIPLY}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_EPOCH = dt.datetime(1970, 1, 1)
+_UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
+_EDGE_US_MAX = 60_000_000_000_000_000  # the year 3871; later edges are written as seconds
+_PARAM_UNITS = (*_UNITS, ("WEEK", 604_800_000_000), ("MILLISECOND", 1_000), ("MICROSECOND", 1))
+
+_RESERVED_WORDS = (
+    "all alter and any as begin between by case cast connect_by_root create cross cube current_catalog "
+    "current_date current_schema current_time current_timestamp current_user date delete desc describe "
+    "distinct drop else end except exists false fetch for from full glob grant group having ilike in inner "
+    "insert intersect interval into is isnull join lateral left like limit localtime localtimestamp lock merge "
+    "minus natural not notnull now null offset on or order outer partitioned_by qualify regexp returning "
+    "revoke right rlike rollback rollup select serdeproperties session_user set some table tablesample then "
+    "timestamp true uncache union update using values when where window with xor "
+)
+# Words that end a name or start a clause; as names they are quoted.
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+
+Names = Mapping[int, str]  # what each source occurrence is called
+
+
+def quoted(name: str) -> str:
+    """A name as it must be written: with backticks when it is no plain word."""
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal_text(constant: Literal) -> str:
+    """A constant in the language, of exactly this type."""
+    text = _constant_text(constant)
+    value = constant.value
+    if isinstance(value, Decimal):
+        digits = len(value.as_tuple().digits)
+        natural = constant.type.precision == max(digits, constant.type.scale, 1)
+        return text if natural else f"CAST({text} AS {constant.type})"
+    if constant.type.kind is Kind.INT and value is not None:
+        return f"CAST({text} AS int)"
+    return text
+
+
+def _constant_text(constant: Literal) -> str:
+    """A constant where its precision follows from what it meets, as beside a comparison."""
+    value, kind = constant.value, constant.type.kind
+    if value is None:
+        return "NULL" if kind in (Kind.NULL, Kind.INTERVAL) else f"CAST(NULL AS {constant.type})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if kind is Kind.TIMESTAMP and isinstance(value, int):
+        return _instant(value)
+    if kind is Kind.INTERVAL and isinstance(value, int):
+        return interval_text(value)
+    if isinstance(value, Decimal):
+        text = format(value, "f")
+        return text if "." in text else text + "."
+    if isinstance(value, float):
+        return _double_text(value)
+    return str(value)
+
+
+def interval_text(length_us: int) -> str:
+    """INTERVAL with the largest unit that divides it."""
+    for unit, size in _UNITS:
+        if length_us % size == 0 and length_us:
+            return f"INTERVAL {length_us // size} {unit}"
+    return f"INTERVAL {length_us} MICROSECOND" if length_us else "INTERVAL 0 SECOND"
+
+
+def _instant(value_us: int) -> str:
+    try:
+        return f"TIMESTAMP '{(_EPOCH + dt.timedelta(microseconds=value_us)).isoformat(sep=' ')}'"
+    except OverflowError:  # beyond the years 1 to 9999, where only arithmetic leads
+        return f"(TIMESTAMP '1970-01-01 00:00:00' + INTERVAL {value_us} MICROSECOND)"
+
+
+def _double_text(value: float) -> str:
+    if value != value or value in (float("inf"), float("-inf")):
+        return f"CAST('{'nan' if value != value else 'inf' if value > 0 else '-inf'}' AS double)"
+    text = repr(value)
+    return text if "e" in text else text + "D"
+
+
+def expression_text(e: Expression, names: Names) -> str:
+    """An expression in the language, with columns qualified by their sources' names."""
+    return _text(e, names)[0]
+
+
+def _text(e: Expression, names: Names) -> tuple[str, int]:
+    """Text and how tightly its outermost operator binds."""
+    if isinstance(e, ColumnRef):
+        return f"{quoted(names[e.source])}.{quoted(e.name)}", _ATOM
+    if isinstance(e, Param):
+        return _param_text(e), _ATOM
+    if isinstance(e, Literal):
+        text = literal_text(e)
+        return text, _UNARY if text.startswith("-") else _ATOM
+    if isinstance(e, (And, Or)):
+        level, word = (_AND, " AND ") if isinstance(e, And) else (_OR, " OR ")
+        return word.join([_inside(a, level + 1, names) for a in e.args]), level
+    if isinstance(e, Not):
+        return f"NOT {_inside(e.arg, _NOT, names)}", _NOT
+    if isinstance(e, Comparison):
+        return f"{_side(e.left, names)} {e.op} {_side(e.right, names)}", _COMPARE
+    if isinstance(e, Like):
+        return f"{_inside(e.arg, _ADD, names)} LIKE {_inside(e.pattern, _ADD, names)}", _COMPARE
+    if isinstance(e, IsNull):
+        return f"{_inside(e.arg, _ADD, names)} IS NULL", _COMPARE
+    if isinstance(e, Arithmetic):
+        level = _ARITHMETIC_LEVEL[e.op]
+        return f"{_inside(e.left, level, names)} {e.op} {_inside(e.right, level + 1, names)}", level
+    if isinstance(e, Negate):
+        return f"-{_inside(e.arg, _ATOM, names)}", _UNARY
+    if isinstance(e, Absolute):
+        return f"abs({_text(e.arg, names)[0]})", _ATOM
+    if isinstance(e, Cast):
+        return f"CAST({_text(e.arg, names)[0]} AS {e.type})", _ATOM
+    return _aggregate_text(e, names), _ATOM
+
+
+def _param_text(e: Param) -> str:
+    """A parameter; one that counts other units than seconds needs them to be said (the sign is the edge's)."""
+    if e.type.kind is not Kind.INTERVAL or abs(e.unit_us) == 1_000_000:
+        return f":{e.name}"
+    unit = next((word for word, size in _PARAM_UNITS if size == abs(e.unit_us)), None)
+    assert unit is not None, f"no unit has {e.unit_us} µs"
+    return f"INTERVAL :{e.name} {unit}"
+
+
+def _aggregate_text(e: Aggregate, names: Names) -> str:
+    if e.arg is None:
+        return "count(*)"
+    return f"{e.function}({'DISTINCT ' if e.distinct else ''}{_text(e.arg, names)[0]})"
+
+
+def _side(e: Expression, names: Names) -> str:
+    return _constant_text(e) if isinstance(e, Literal) else _inside(e, _ADD, names)
+
+
+def _inside(e: Expression, level: int, names: Names) -> str:
+    text, own = _text(e, names)
+    return text if own >= level else f"({text})"
+
+
+def window_text(window: Window) -> str:
+    """A window in brackets, or nothing where the source shows all it keeps."""
+    if window.rows is not None:
+        return f"[ROWS {_text(window.rows, {})[0]}]"
+    if window.begin is None:
+        return ""
+    return f"[BEGIN {_edge(window.begin)} END {_edge(window.end)}]"
+
+
+def _edge(bound: Bound | None) -> str:
+    if bound is None:
+        return "NOW"
+    if not bound.relative:
+        return _absolute_edge(bound.offset_us)
+    offset = bound.offset_us
+    if isinstance(offset, Param):
+        return f"NOW {'-' if offset.unit_us < 0 else '+'} {_param_text(offset)}"
+    if not isinstance(offset.value, int):
+        return "NOW + NULL"
+    sign = "-" if offset.value < 0 else "+"
+    return f"NOW {sign} {interval_text(abs(offset.value))}"
+
+
+def _absolute_edge(moment: Literal | Param) -> str:
+    if isinstance(moment, Literal) and isinstance(moment.value, int) and abs(moment.value) > _EDGE_US_MAX:
+        return format(Decimal(moment.value).scaleb(-6), "f")  # seconds since the epoch
+    return _text(moment, {})[0]
+
+
+def scan_text(scan: Scan, name: str) -> str:
+    """One source of FROM."""
+    parts = [quoted(scan.relation), window_text(scan.window)]
+    if name.lower() != scan.relation.lower():
+        parts.append(quoted(name))
+    return " ".join(p for p in parts if p)
+
+
+def sql_text(query: Query) -> str:
+    """The whole query in the language, windows at their sources."""
+    return node_sql(query.root, {s.source: s.alias for s in query.sources})
+
+
+def node_sql(node: Node, names: Names) -> str:
+    """One SELECT or a set operation of several."""
+    if isinstance(node, SetOperation):
+        word = node.kind.upper() + (" ALL" if node.all else "")
+        right = node_sql(node.right, names)
+        left = node_sql(node.left, names)
+        if isinstance(node.left, SetOperation) and (node.left.kind, node.left.all) != (node.kind, node.all):
+            left = f"({left})"
+        if isinstance(node.right, SetOperation):
+            right = f"({right})"
+        return f"{left} {word} {right}"
+    distinct = isinstance(node, Distinct)
+    body = node.child if isinstance(node, Distinct) else node
+    assert isinstance(body, (Project, GroupBy)), "a SELECT is a Project or a GroupBy"
+    parts = ["SELECT DISTINCT" if distinct else "SELECT", _columns_text(body.columns, names)]
+    parts += ["FROM", ", ".join(scan_text(s, names[s.source]) for s in scans(body.child))]
+    conditions = conjuncts(body.child)
+    if conditions:
+        parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else And(conditions), names)[0]]
+    if isinstance(body, GroupBy):
+        if body.keys:
+            parts += ["GROUP BY", ", ".join(_key_text(k, names) for k in body.keys)]
+        if body.having is not None:
+            parts += ["HAVING", _text(body.having, names)[0]]
+    return " ".join(parts)
+
+
+def _key_text(key: Expression, names: Names) -> str:
+    """A grouping key; parentheses keep a bare constant from being read as a column number."""
+    text = _text(key, names)[0]
+    return f"({text})" if isinstance(key, Literal) else text
+
+
+def conjuncts(node: Node) -> tuple[Expression, ...]:
+    """Every condition below the select list, joins and selections alike."""
+    if isinstance(node, Select):
+        return (*conjuncts(node.child), *_terms(node.predicate))
+    if isinstance(node, Join):
+        own = () if node.predicate is None else _terms(node.predicate)
+        return (*(c for child in node.children for c in conjuncts(child)), *own)
+    return ()
+
+
+def _terms(e: Expression) -> tuple[Expression, ...]:
+    return tuple(term for arg in e.args for term in _terms(arg)) if isinstance(e, And) else (e,)
+
+
+def _columns_text(columns: tuple[tuple[str, Expression], ...], names: Names) -> str:
+    shown: list[str] = []
+    for name, e in columns:
+        plain = isinstance(e, ColumnRef) and e.name == name
+        shown.append(_text(e, names)[0] + ("" if plain else f" AS {quoted(name)}"))
+    return ", ".join(shown)
+
+
+def tree_text(query: Query, note: Callable[[Node], str] = lambda _node: "") -> str:
+    """The operators as an indented tree; `note` may say something about the edge above each of them."""
+    names = {s.source: s.alias for s in query.sources}
+    lines: list[str] = []
+
+    def draw(node: Node, indent: int) -> None:
+        said = note(node)
+        lines.append("  " * indent + operator_text(node, names) + (f"   {said}" if said else ""))
+        for child in inputs(node):
+            draw(child, indent + 1)
+
+    draw(query.root, 0)
+    return "\n".join(lines)
+
+
+def operator_text(node: Node, names: Names) -> str:
+    """One operator without its inputs."""
+    if isinstance(node, Scan):
+        return f"{'table' if node.is_table else 'scan'} {scan_text(node, names[node.source])}"
+    if isinstance(node, Select):
+        return f"select {_text(node.predicate, names)[0]}"
+    if isinstance(node, Project):
+        return f"project {_columns_text(node.columns, names)}"
+    if isinstance(node, Join):
+        return "join " + ("(every pair)" if node.predicate is None else _text(node.predicate, names)[0])
+    if isinstance(node, Distinct):
+        return "distinct"
+    if isinstance(node, SetOperation):
+        return f"{node.kind}{' all' if node.all else ''}"
+    keys = ", ".join(_text(k, names)[0] for k in node.keys)
+    having = "" if node.having is None else f" having {_text(node.having, names)[0]}"
+    return f"group by ({keys}): {_columns_text(node.columns, names)}{having}"

@@ -1,0 +1,258 @@
+"""The algebra: scalar expressions and relational operators, as frozen values.
+
+An expression is typed and refers to columns by (source occurrence, column name). A constant is a `Literal`,
+or a `Param` where it was taken out (a query's *shape* has only `Param`s). Logic is SQL's three-valued one.
+BETWEEN and IN do not occur: they are lowered to AND and OR of comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from weir.algebra.schema import BOOLEAN, Column, DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    source: int  # which occurrence in Query.sources
+    name: str  # as spelt in the schema
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is NULL.
+
+    `value` is an int, float, Decimal, str, bool, date (DATE), or whole microseconds (TIMESTAMP, INTERVAL).
+    """
+
+    value: object
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A constant that is not known yet: `:name` in a template, `:c0`, `:c1`, … in a shape.
+
+    For an INTERVAL or TIMESTAMP a plain number may be given: it counts `unit_us` microseconds, and a negative
+    unit also negates an interval (`NOW - :w` is the offset −w seconds from τ).
+    """
+
+    name: str
+    type: DataType
+    unit_us: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    op: str  # + - * / %
+    left: Expression
+    right: Expression
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    arg: Expression
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    arg: Expression
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    arg: Expression
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    op: str  # = <> < <= > >=
+    left: Expression
+    right: Expression
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    arg: Expression
+    pattern: Literal | Param  # % any run, _ any one character, \ escapes
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    arg: Expression
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    args: tuple[Expression, ...]
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    args: tuple[Expression, ...]
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    arg: Expression
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    function: str  # count sum avg min max
+    arg: Expression | None  # None: count(*)
+    distinct: bool
+    type: DataType
+
+
+Expression = (
+    ColumnRef
+    | Literal
+    | Param
+    | Arithmetic
+    | Negate
+    | Absolute
+    | Cast
+    | Comparison
+    | Like
+    | IsNull
+    | And
+    | Or
+    | Not
+    | Aggregate
+)
+
+
+def children(e: Expression) -> tuple[Expression, ...]:
+    """The direct operands of an expression."""
+    if isinstance(e, (Arithmetic, Comparison)):
+        return (e.left, e.right)
+    if isinstance(e, (And, Or)):
+        return e.args
+    if isinstance(e, Like):
+        return (e.arg, e.pattern)
+    if isinstance(e, (Negate, Absolute, Cast, IsNull, Not)):
+        return (e.arg,)
+    if isinstance(e, Aggregate):
+        return () if e.arg is None else (e.arg,)
+    return ()
+
+
+def conjunction(terms: Sequence[Expression]) -> Expression:
+    """All of the terms, as one flat AND (a single term stays itself)."""
+    flat = tuple(part for t in terms for part in (t.args if isinstance(t, And) else (t,)))
+    return flat[0] if len(flat) == 1 else And(flat)
+
+
+def disjunction(terms: Sequence[Expression]) -> Expression:
+    """Any of the terms, as one flat OR (a single term stays itself)."""
+    flat = tuple(part for t in terms for part in (t.args if isinstance(t, Or) else (t,)))
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def walk(e: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, parents first; iterative, so depth is no limit."""
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One edge of a time window: `offset_us` itself, or τ + `offset_us` when relative."""
+
+    relative: bool
+    offset_us: Literal | Param  # INTERVAL when relative, TIMESTAMP when not
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which rows of a source are seen at τ: begin < t <= end, or the last `rows` rows with t <= τ.
+
+    No begin means the stream's own `keep`; no end means τ.
+    """
+
+    begin: Bound | None = None
+    end: Bound | None = None
+    rows: Literal | Param | None = None  # BIGINT
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One occurrence of a stream or table in FROM."""
+
+    source: int
+    relation: str  # name as in the catalog
+    is_table: bool
+    alias: str
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    child: Node
+    predicate: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    child: Node
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Inner join of all children; `predicate` is the whole condition (None: a cross product)."""
+
+    children: tuple[Node, ...]
+    predicate: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """Output columns in order; each is a key expression or contains aggregates. HAVING is applied to groups."""
+
+    child: Node
+    keys: tuple[Expression, ...]
+    columns: tuple[tuple[str, Expression], ...]
+    having: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    kind: str  # union except intersect
+    all: bool
+    left: Node
+    right: Node
+
+
+Node = Scan | Select | Project | Join | Distinct | GroupBy | SetOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A lowered query: its tree, every source occurrence in it, and the columns it returns."""
+
+    root: Node
+    sources: tuple[Scan, ...]
+    output: tuple[Column, ...]
+    text: str  # the SQL it came from

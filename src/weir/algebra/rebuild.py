@@ -1,0 +1,130 @@
+"""Taking expressions and trees apart and putting them together again.
+
+`rebuild` applies a function to every part of an expression, operands first; `rebuild_node` does the same for a
+relational tree. Parts that come back unchanged are kept, not copied, so an unchanged expression is the same object.
+Recursion is as deep as the expression nests, which `lower` limits (settings.sql_depth_max).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from weir.algebra.nodes import (
+    Absolute,
+    Aggregate,
+    And,
+    Arithmetic,
+    Cast,
+    Comparison,
+    Distinct,
+    Expression,
+    GroupBy,
+    IsNull,
+    Join,
+    Like,
+    Literal,
+    Negate,
+    Node,
+    Not,
+    Or,
+    Param,
+    Project,
+    Scan,
+    Select,
+    SetOperation,
+    children,
+)
+
+Rewrite = Callable[[Expression], Expression]
+
+
+def rebuild(e: Expression, change: Rewrite) -> Expression:
+    """`change` applied to every part, operands before what they are operands of."""
+    before = children(e)
+    after = tuple([rebuild(c, change) for c in before])
+    return change(e if all(a is b for a, b in zip(after, before, strict=True)) else with_children(e, after))
+
+
+def with_children(e: Expression, args: tuple[Expression, ...]) -> Expression:
+    """The same operator over other operands."""
+    if isinstance(e, (Arithmetic, Comparison)):
+        return replace(e, left=args[0], right=args[1])
+    if isinstance(e, (And, Or)):
+        return replace(e, args=args)
+    if isinstance(e, Like):
+        assert isinstance(args[1], (Literal, Param)), "a LIKE pattern is a constant"
+        return replace(e, arg=args[0], pattern=args[1])
+    if isinstance(e, (Negate, Absolute, Cast, IsNull, Not)):
+        return replace(e, arg=args[0])
+    if isinstance(e, Aggregate) and args:
+        return replace(e, arg=args[0])
+    return e
+
+
+def rebuild_node(node: Node, change: Callable[[Node], Node]) -> Node:
+    """`change` applied to every operator of a tree, inputs first."""
+    if isinstance(node, (Select, Project, Distinct, GroupBy)):
+        child = rebuild_node(node.child, change)
+        return change(node if child is node.child else replace(node, child=child))
+    if isinstance(node, Join):
+        inputs = tuple([rebuild_node(c, change) for c in node.children])
+        same = all(a is b for a, b in zip(inputs, node.children, strict=True))
+        return change(node if same else replace(node, children=inputs))
+    if isinstance(node, SetOperation):
+        left, right = rebuild_node(node.left, change), rebuild_node(node.right, change)
+        same = left is node.left and right is node.right
+        return change(node if same else replace(node, left=left, right=right))
+    return change(node)
+
+
+def map_expressions(node: Node, change: Rewrite) -> Node:
+    """`change` applied to each whole expression that an operator of the tree holds."""
+
+    def grouped(n: Node) -> Node:
+        if not isinstance(n, GroupBy):
+            return n
+        return replace(
+            n,
+            keys=tuple(change(k) for k in n.keys),
+            columns=tuple((name, change(e)) for name, e in n.columns),
+            having=None if n.having is None else change(n.having),
+        )
+
+    return rebuild_node(map_row_expressions(node, change), grouped)
+
+
+def map_row_expressions(node: Node, change: Rewrite) -> Node:
+    """`change` applied to each whole expression over rows: conditions of selections and joins, projected columns.
+
+    Group-bys are left alone: a rewritten column might no longer contain the keys that it is made of.
+    """
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Select):
+            return replace(n, predicate=change(n.predicate))
+        if isinstance(n, Join):
+            return n if n.predicate is None else replace(n, predicate=change(n.predicate))
+        if isinstance(n, Project):
+            return replace(n, columns=tuple((name, change(e)) for name, e in n.columns))
+        return n
+
+    return rebuild_node(node, visit)
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """The direct inputs of an operator."""
+    if isinstance(node, (Select, Project, Distinct, GroupBy)):
+        return (node.child,)
+    if isinstance(node, Join):
+        return node.children
+    if isinstance(node, SetOperation):
+        return (node.left, node.right)
+    return ()
+
+
+def scans(node: Node) -> tuple[Scan, ...]:
+    """Every source occurrence below, from left to right."""
+    if isinstance(node, Scan):
+        return (node,)
+    return tuple(s for child in inputs(node) for s in scans(child))

@@ -1,0 +1,106 @@
+"""Types, streams, tables and the catalog that holds them.
+
+A stream is an append-only sequence of rows with a time column; `keep` says how far back its windows may
+reach. Times and lengths of time are whole microseconds (`_us`) since the Unix epoch, UTC, everywhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Kind(enum.Enum):
+    """The scalar types of the language; INTERVAL occurs in expressions, never in a schema."""
+
+    INT = "int"
+    BIGINT = "bigint"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    INTERVAL = "interval"
+    NULL = "null"  # the type of a bare NULL
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A scalar type; precision and scale are meaningful for DECIMAL only (precision at most 18)."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"decimal({self.precision},{self.scale})"
+        return str(self.kind.value)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind in (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+INT = DataType(Kind.INT)
+BIGINT = DataType(Kind.BIGINT)
+DOUBLE = DataType(Kind.DOUBLE)
+STRING = DataType(Kind.STRING)
+BOOLEAN = DataType(Kind.BOOLEAN)
+DATE = DataType(Kind.DATE)
+TIMESTAMP = DataType(Kind.TIMESTAMP)
+INTERVAL = DataType(Kind.INTERVAL)
+NULL = DataType(Kind.NULL)
+
+
+def decimal(precision: int, scale: int) -> DataType:
+    return DataType(Kind.DECIMAL, precision, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream's definition, as it is stored in the catalog."""
+
+    name: str
+    columns: tuple[Column, ...]
+    time: str  # name of the time column, a timestamp
+    keep_us: int | None  # how far back windows may reach; None keeps rows for ever
+    future_us: int = 60_000_000  # rows stamped further ahead of the wall clock than this go to `late`
+    source: str = "push"  # "push" (the embedded source) or "spark" (a streaming DataFrame given at run time)
+
+    def column(self, name: str) -> Column | None:
+        folded = name.lower()
+        return next((c for c in self.columns if c.name.lower() == folded), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table beside the streams."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: str
+
+    def column(self, name: str) -> Column | None:
+        folded = name.lower()
+        return next((c for c in self.columns if c.name.lower() == folded), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All streams and tables, by lower-case name (names are case-insensitive, as in Spark)."""
+
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    tables: Mapping[str, Table] = field(default_factory=dict)
+
+    def relation(self, name: str) -> Stream | Table | None:
+        folded = name.lower()
+        return self.streams.get(folded) or self.tables.get(folded)

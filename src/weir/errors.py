@@ -1,0 +1,86 @@
+"""Every error that a user can meet: one base, one subclass for each stage.
+
+A message names the stage, the thing, what was expected, what was found and what to do, and for SQL the
+position: `register: column 'prize' is not in stream 'trade' (name, price, area, ts), line 1, column 34;
+did you mean 'price'?`. Our own mistakes are assertions, never one of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WeirError(Exception):
+    """Base of all errors that Weir raises on purpose."""
+
+    stage = "weir"
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None, hint: str = "") -> None:
+        self.line = line
+        self.column = column
+        self.hint = hint
+        position = f", line {line}, column {column}" if line is not None else ""
+        tail = f"; {hint}" if hint else ""
+        super().__init__(f"{self.stage}: {message}{position}{tail}")
+
+
+class OpenError(WeirError):
+    """The folder or its settings cannot be used."""
+
+    stage = "open"
+
+
+class StreamError(WeirError):
+    """A stream or table definition is wrong or conflicts with an earlier one."""
+
+    stage = "stream"
+
+
+class PushError(WeirError):
+    """Pushed rows do not fit their stream; none of them was taken."""
+
+    stage = "push"
+
+
+class RegisterError(WeirError):
+    """A query's text is malformed, does not type-check, or cannot be executed yet; nothing was registered."""
+
+    stage = "register"
+
+
+class QueryError(WeirError):
+    """There is no such query, or it was dropped."""
+
+    stage = "query"
+
+
+class FetchError(WeirError):
+    """An answer was asked for that cannot be given whole."""
+
+    stage = "fetch"
+
+
+class RunError(WeirError):
+    """The streaming job cannot start or cannot go on."""
+
+    stage = "run"
+
+
+class FencedError(RunError):
+    """Another driver committed the batch that this one was working on."""
+
+
+class StoreError(WeirError):
+    """A file of the ledger, the registry or the rows is missing or damaged."""
+
+    stage = "store"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A suggestion for a misspelt name, or nothing."""
+    close = difflib.get_close_matches(word.lower(), [k.lower() for k in known], n=1, cutoff=0.6)
+    if not close:
+        return ""
+    original = next(k for k in known if k.lower() == close[0])
+    return f"did you mean '{original}'?"

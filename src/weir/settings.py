@@ -1,0 +1,49 @@
+"""Every setting: name, default, unit, one line. Units are the last part of the name.
+
+Settings are given to `weir.open(path, settings={...})`; unknown names are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from weir.errors import OpenError, did_you_mean
+
+STRATEGIES = ("grid", "predicate", "scan")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    batch_rows_max: int = 1_000_000  # rows that one micro-batch takes from the embedded source
+    slices: int = 0  # tasks a job; 0 means one for each core
+    strategy: str = "grid"  # how selections are matched: grid, predicate or scan
+    pairs_per_batch_max: int = 100_000_000  # (event, query) pairs one batch may write before queries are demoted
+    demote_share: float = 0.001  # a query that matches a larger share of a batch than this is demoted …
+    demote_pairs_min: int = 10_000  # … if it also matched at least this many of the batch's rows
+    boxes_per_query_max: int = 64  # boxes one query may need after OR, IN and <> are written out
+    residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
+    sql_chars_max: int = 100_000  # length of one SQL text
+    sql_depth_max: int = 200  # nesting of one SQL text
+    tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one
+    vacuum_every_batches: int = 100  # how often the running job removes expired and orphaned files; 0 never
+    orphan_grace_s: int = 3_600  # age at which a file that no document names is removed
+    compact_every_batches: int = 16  # how often match files are inverted to runs by query
+
+    @classmethod
+    def of(cls, given: Mapping[str, object] | None) -> Settings:
+        """Defaults, overridden by `given`; an unknown name or a wrong type is an error."""
+        if not given:
+            return cls()
+        known = {f.name: type(getattr(cls(), f.name)) for f in fields(cls)}
+        for name, value in given.items():
+            if name not in known:
+                hint = did_you_mean(name, known) or "settings: " + ", ".join(sorted(known))
+                raise OpenError(f"there is no setting '{name}'", hint=hint)
+            wanted = known[name]
+            ok = isinstance(value, (int, float)) if wanted is float else isinstance(value, wanted)
+            if not ok or isinstance(value, bool):
+                raise OpenError(f"setting '{name}' takes {wanted.__name__}, got {value!r}")
+        if given.get("strategy", "grid") not in STRATEGIES:
+            raise OpenError(f"setting 'strategy' is one of {', '.join(STRATEGIES)}, got {given['strategy']!r}")
+        return replace(cls(), **given)  # type: ignore[arg-type]  # names and types were checked just above
