@@ -1,0 +1,58 @@
+"""`explain`: what becomes of a query, for people.
+
+The plan as a tree with the update pattern of every edge, the family that runs the query and why others refused it,
+and whatever the caller knows besides (boxes, access attributes, expected matches, state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weir.algebra.format import expression_text, tree_text
+from weir.algebra.nodes import Node, Query, Scan
+from weir.algebra.schema import Catalog
+from weir.plan.classify import Classified
+from weir.plan.join_factors import join_factors, joins_of
+from weir.plan.planner import plan
+from weir.plan.update_pattern import UpdatePattern, pattern_of
+from weir.plan.windows import length_text
+
+_MEANING = {
+    UpdatePattern.MONOTONIC: "monotonic: no result ever expires",
+    UpdatePattern.WKS: "weakest non-monotonic (WKS): results expire in the order in which they came",
+    UpdatePattern.WK: "weak non-monotonic (WK): results expire out of order, at times known beforehand",
+    UpdatePattern.STR: "strict non-monotonic (STR): results may expire at any time",
+}
+
+
+def explain(query: Query, catalog: Catalog, classified: Classified, details: Mapping[str, object]) -> str:
+    """The whole explanation, several lines."""
+    planned = plan(query)
+
+    def note(node: Node) -> str:
+        if isinstance(node, Scan) and node.is_table:
+            return "-- NRR"
+        return f"-- {pattern_of(node, catalog).name}"
+
+    lines = ["query: " + " ".join(query.text.split()), "plan:"]
+    lines += ["  " + line for line in tree_text(planned, note).split("\n")]
+    lines.append("updates: " + _MEANING[pattern_of(planned.root, catalog)])
+    names = {s.source: s.alias for s in planned.sources}
+    for join in joins_of(planned):
+        for factor in join_factors(join, catalog):
+            shown = " AND ".join(expression_text(c, names) for c in factor.conditions)
+            lines.append(f"join factor, {factor.kind}: {shown}")
+    for scan in planned.sources:
+        lines.append(f"source {scan.alias}: {_source(scan, catalog)}")
+    lines.append(f"family: {classified.family or 'none, it cannot be executed yet'}")
+    lines += [f"refused by {family}: {reason}" for family, reason in classified.refusals]
+    lines += [f"{name}: {value}" for name, value in details.items()]
+    return "\n".join(lines)
+
+
+def _source(scan: Scan, catalog: Catalog) -> str:
+    if scan.is_table:
+        return f"table {scan.relation}, non-retroactive: a row meets the version that was valid at its time"
+    stream = catalog.streams[scan.relation.lower()]
+    kept = "for ever" if stream.keep_us is None else length_text(stream.keep_us)
+    return f"stream {stream.name}, rows kept {kept}"

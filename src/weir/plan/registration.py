@@ -1,0 +1,195 @@
+"""From SQL text to what the registry stores: a shape, its constants as columns, and the family that runs it.
+
+Everything that can be refused is refused here, before anything is stored: text, types, parts that cannot be
+executed yet, windows that do not fit into `keep`, too many boxes or residuals. A million queries of one shape
+are one parsed text and columns of constants; nothing here loops over queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.algebra.nodes import Literal, Param, Query, Window
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    STRING,
+    TIMESTAMP,
+    Catalog,
+    DataType,
+    Kind,
+    Stream,
+    decimal,
+)
+from weir.errors import RegisterError, did_you_mean
+from weir.families.selection import Checked, check
+from weir.plan.classify import Classified, classify
+from weir.plan.windows import check_window
+from weir.settings import Settings
+from weir.sql.lower import lower
+from weir.sql.parse import parse
+from weir.sql.shapes import Shape, shape_of
+from weir.store.rows import arrow_type
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A query (or one for each row of constants) that may be registered."""
+
+    sql: str
+    query: Query
+    shape: Shape
+    classified: Classified
+    stream: Stream
+    settings: Settings
+
+    def check(self, constants: pa.Table) -> Checked:
+        """Refuse constants whose windows do not fit into `keep`, or that need too many boxes or residuals."""
+        for scan in self.shape.query.sources:
+            if not scan.is_table:
+                check_window_constants(scan.window, self.stream, constants)
+        return check(self.shape.query, constants, self.stream, self.settings)
+
+
+def plan_registration(
+    sql: str, params: pa.Table | None, catalog: Catalog, settings: Settings, *, refuse: bool = True
+) -> Registration:
+    """Parse, type, classify and take the constants out."""
+    if not isinstance(sql, str):
+        raise RegisterError(f"a query is SQL text, got {type(sql).__name__}")
+    parsed = parse(sql, settings)
+    given = {} if params is None else {n: type_of(params.column(n).type) for n in params.column_names}
+    for name in parsed.params:
+        if params is not None and name not in given:
+            hint = did_you_mean(name, list(given)) or f"parameters given: {', '.join(given) or 'none'}"
+            raise RegisterError(f"parameter ':{name}' has no column", hint=hint)
+        if params is None and refuse:
+            raise RegisterError(f"parameter ':{name}' has no value", hint="pass params={...}, or use register_many")
+    query = lower(parsed, catalog, {n: t for n, t in given.items() if t is not None})
+    classified = classify(query, catalog, settings, refuse=refuse)
+    streams = [catalog.streams[s.relation.lower()] for s in query.sources if not s.is_table]
+    if not streams:
+        raise RegisterError("a standing query reads at least one stream, this one reads only tables")
+    return Registration(sql, query, shape_of(query), classified, streams[0], settings)
+
+
+def check_window_constants(window: Window, stream: Stream, constants: pa.Table) -> None:
+    """Refuse windows that do not fit, looking at the extreme rows only: they stand for all others."""
+    edges = [b.offset_us for b in (window.begin, window.end) if b is not None]
+    slots = [c for c in (*edges, window.rows) if isinstance(c, Param)]
+    columns = {c.name: constants.column(c.name).combine_chunks() for c in slots}
+    numbers = {}
+    for name, column in columns.items():
+        if column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            raise RegisterError(f"the window of query {row} (counted from 0) has an edge that is NULL")
+        numbers[name] = column.cast(pa.int64()).to_numpy()
+    extremes = {int(f(values)) for values in numbers.values() for f in (np.argmin, np.argmax)}
+    if len(numbers) == 2:
+        begin, end = numbers.values()
+        extremes.add(int(np.argmin(end - begin)))
+    for row in sorted(extremes):
+        check_window(window, stream, {name: int(values[row]) for name, values in numbers.items()})
+
+
+def lower_shape(text: str, types: Sequence[DataType], catalog: Catalog, settings: Settings) -> Query:
+    """The query of a stored shape, its constants as parameters c0, c1, …
+
+    A shape may be longer and deeper than the text it came from (IN is written out), and was checked then.
+    """
+    roomy = replace(settings, sql_chars_max=2**31, sql_depth_max=2 * settings.sql_depth_max)
+    return lower(parse(text, roomy), catalog, {f"c{k}": t for k, t in enumerate(types)})
+
+
+def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
+    """One row a query, one column a slot of the shape: literals repeated, parameters converted."""
+    count = 1 if params is None else params.num_rows
+    columns = {}
+    for k, (slot, type) in enumerate(zip(planned.shape.slots, planned.shape.types, strict=True)):
+        if isinstance(slot, Literal):
+            columns[f"c{k}"] = pa.repeat(literal_scalar(slot, type), count)
+        else:
+            assert params is not None
+            columns[f"c{k}"] = _convert(params.column(slot.name), slot, type)
+    if not columns:  # a query without constants still needs one row a query
+        columns["none"] = pa.nulls(count, pa.bool_())
+    return pa.table(columns)
+
+
+def literal_scalar(literal: Literal, type: DataType) -> pa.Scalar:
+    """A constant as an Arrow scalar of its slot's type."""
+    if literal.value is None:
+        return pa.scalar(None, arrow_type(type))
+    if type.kind is Kind.TIMESTAMP:
+        return pa.scalar(literal.value, pa.int64()).cast(arrow_type(type))
+    return pa.scalar(literal.value, arrow_type(type))
+
+
+def constant_value(scalar: pa.Scalar, type: DataType) -> object:
+    """The inverse: a stored constant as `Literal.value` has it (times are µs)."""
+    if type.kind is Kind.TIMESTAMP and scalar.is_valid:
+        return scalar.cast(pa.int64()).as_py()
+    return scalar.as_py()
+
+
+def _convert(values: pa.ChunkedArray, slot: Param, type: DataType) -> pa.ChunkedArray:
+    """A parameter column as its slot wants it; numbers for times and lengths of time are seconds."""
+    wanted = arrow_type(type)
+    have = values.type
+    try:
+        if type.kind in (Kind.INTERVAL, Kind.TIMESTAMP) and is_number(have):
+            # A number counts the slot's units; their sign negates (`NOW - :w`).
+            if pa.types.is_integer(have):
+                us = pc.multiply_checked(values.cast(pa.int64()), slot.unit_us)
+            else:
+                us = pc.round(pc.multiply(values.cast(pa.float64()), float(slot.unit_us))).cast(pa.int64())
+            return us.cast(wanted)
+        if pa.types.is_duration(have):
+            us = values.cast(pa.duration("us")).cast(pa.int64())
+            return pc.negate_checked(us) if slot.unit_us < 0 else us
+        if type.kind is Kind.TIMESTAMP and pa.types.is_string(have):
+            return values.cast(pa.timestamp("us")).cast(wanted)
+        # A number that meets doubles is the nearest double, as a literal is; every other cast must lose nothing.
+        return values.cast(wanted, safe=type.kind is not Kind.DOUBLE)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
+        raise RegisterError(f"parameter ':{slot.name}' expects {type}, got {have}: {wrong}") from wrong
+
+
+def is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
+def type_of(arrow: pa.DataType) -> DataType | None:
+    """The language's type of a parameter column; None when the query must say it (a column of NULLs)."""
+    for test, type in (
+        (pa.types.is_boolean, BOOLEAN),
+        (pa.types.is_int64, BIGINT),
+        (pa.types.is_uint32, BIGINT),
+        (pa.types.is_uint64, BIGINT),
+        (pa.types.is_integer, INT),
+        (pa.types.is_floating, DOUBLE),
+        (pa.types.is_string, STRING),
+        (pa.types.is_large_string, STRING),
+        (pa.types.is_string_view, STRING),
+        (pa.types.is_date, DATE),
+        (pa.types.is_timestamp, TIMESTAMP),
+        (pa.types.is_duration, INTERVAL),
+    ):
+        if test(arrow):
+            return type
+    if pa.types.is_decimal(arrow) and arrow.precision <= 18:
+        return decimal(arrow.precision, arrow.scale)
+    if pa.types.is_null(arrow):
+        return None
+    if pa.types.is_dictionary(arrow):
+        return type_of(arrow.value_type)
+    raise RegisterError(f"a parameter column has type {arrow}, expected one of the language's types")

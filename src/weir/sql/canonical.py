@@ -1,0 +1,231 @@
+"""One form for queries that mean the same: the order of commutative parts, and of sources, is settled.
+
+Within an expression: AND and OR are flat and their operands sorted; the operands of + and * are ordered; a
+comparison has its constant on the right, else the lesser text on the left (`<` turns into `>`). Sorting is by text
+with constants masked, so constants have no say. Sources are ordered by relation, form of window and conditions of
+their own; those that are still alike (self-joins) by trying their orders and keeping the least text. Operands of a
+chain of UNION or of INTERSECT are sorted when their column names agree.
+
+Idempotent: a canonical query is its own canonical form, because every choice is the least text among the same
+alternatives. Cost: n log n in the expression, times k! for k sources that are alike, at most `_ORDERS_MAX`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+from weir.algebra.format import conjuncts, expression_text, node_sql, window_text
+from weir.algebra.nodes import (
+    And,
+    Arithmetic,
+    ColumnRef,
+    Comparison,
+    Distinct,
+    Expression,
+    GroupBy,
+    Join,
+    Literal,
+    Node,
+    Or,
+    Param,
+    Project,
+    Query,
+    Scan,
+    Select,
+    SetOperation,
+    Window,
+    conjunction,
+    disjunction,
+    walk,
+)
+from weir.algebra.rebuild import map_expressions, rebuild, rebuild_node, scans
+from weir.algebra.schema import BOOLEAN, Column, DataType
+
+_ORDERS_MAX = 120  # orders of sources that are alike; beyond it the order of the text stays
+_FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def canonical(query: Query) -> Query:
+    """The query in its one form; sources are called s0, s1, … in the order of its text."""
+    return _renumbered(_ordered(query.root), query)
+
+
+def _ordered(node: Node) -> Node:
+    if isinstance(node, SetOperation):
+        return _ordered_operands(replace(node, left=_ordered(node.left), right=_ordered(node.right)))
+    if isinstance(node, Distinct):
+        return replace(node, child=_ordered(node.child))
+    assert isinstance(node, (Project, GroupBy))
+    return _ordered_select(node)
+
+
+# One SELECT.
+
+
+def _ordered_select(node: Project | GroupBy) -> Node:
+    """The least text over all orders of its sources."""
+    best: tuple[str, Node] | None = None
+    for order in _orders(node.child):
+        names = {scan.source: f"s{i}" for i, scan in enumerate(order)}
+        candidate = _sorted_parts(node, order, names)
+        text = node_sql(_masked(candidate), names)
+        if best is None or text < best[0]:
+            best = (text, candidate)
+    assert best is not None
+    return best[1]
+
+
+def _orders(child: Node) -> Iterator[tuple[Scan, ...]]:
+    """Every order of the sources that sorts them by relation, window and conditions of their own."""
+    local: dict[int, list[str]] = {}
+    for condition in conjuncts(child):
+        sources = {p.source for p in walk(condition) if isinstance(p, ColumnRef)}
+        if len(sources) == 1:
+            source = sources.pop()
+            names = {source: "s"}
+            local.setdefault(source, []).append(_mask_text(_settled(condition, names), names))
+
+    def signature(scan: Scan) -> tuple[str, str, list[str]]:
+        return (scan.relation.lower(), window_text(_mask_window(scan.window)), sorted(local.get(scan.source, [])))
+
+    by_signature = sorted(scans(child), key=signature)
+    groups = [list(g) for _, g in itertools.groupby(by_signature, key=signature)]
+    count = 1
+    for group in groups:
+        for n in range(2, len(group) + 1):
+            count *= n
+    if count > _ORDERS_MAX:
+        yield tuple(by_signature)
+        return
+    for choice in itertools.product(*(itertools.permutations(g) for g in groups)):
+        yield tuple(itertools.chain.from_iterable(choice))
+
+
+def _sorted_parts(node: Project | GroupBy, order: tuple[Scan, ...], names: dict[int, str]) -> Project | GroupBy:
+    def one(e: Expression) -> Expression:
+        return _settled(e, names)
+
+    conditions = conjuncts(node.child)
+    predicate = one(And(conditions) if len(conditions) > 1 else conditions[0]) if conditions else None
+    child: Node
+    if len(order) > 1:
+        child = Join(order, predicate)
+    else:
+        child = order[0] if predicate is None else Select(order[0], predicate)
+    columns = tuple((name, one(e)) for name, e in node.columns)
+    if isinstance(node, Project):
+        return Project(child, columns)
+    keys = tuple(sorted(dict.fromkeys(one(k) for k in node.keys), key=lambda k: _mask_text(k, names)))
+    return GroupBy(child, keys, columns, None if node.having is None else one(node.having))
+
+
+def _settled(e: Expression, names: dict[int, str]) -> Expression:
+    return rebuild(e, lambda part: _settle(part, names))
+
+
+def _settle(e: Expression, names: dict[int, str]) -> Expression:
+    """One node whose operands are settled already."""
+    if isinstance(e, (And, Or)):
+        flat = conjunction(e.args) if isinstance(e, And) else disjunction(e.args)
+        assert isinstance(flat, (And, Or)), "it has at least two operands"
+        return replace(flat, args=tuple(sorted(flat.args, key=lambda a: _mask_text(a, names))))
+    if isinstance(e, Comparison):
+        left, right = _rank(e.left, names), _rank(e.right, names)
+        if left > right or (left == right and e.op in (">", ">=")):
+            return Comparison(_FLIPPED[e.op], e.right, e.left)
+    if isinstance(e, Arithmetic) and e.op in "+*" and _commutes(e) and _rank(e.left, names) > _rank(e.right, names):
+        return Arithmetic(e.op, e.right, e.left, e.type)
+    return e
+
+
+def _commutes(e: Arithmetic) -> bool:
+    """Numbers do; a time and an interval keep their order."""
+    return e.left.type.is_numeric and e.right.type.is_numeric
+
+
+def _rank(e: Expression, names: dict[int, str]) -> tuple[bool, str]:
+    return isinstance(e, (Literal, Param)), _mask_text(e, names)
+
+
+# Constants have no say in any order.
+
+_MASK = Param("c", BOOLEAN)
+
+
+def _mask_text(e: Expression, names: dict[int, str]) -> str:
+    return expression_text(rebuild(e, _mask_one), names)
+
+
+def _mask_one(e: Expression) -> Expression:
+    return _MASK if isinstance(e, (Literal, Param)) else e
+
+
+def _masked(node: Node) -> Node:
+    masked = map_expressions(node, lambda e: rebuild(e, _mask_one))
+    return rebuild_node(masked, lambda n: replace(n, window=_mask_window(n.window)) if isinstance(n, Scan) else n)
+
+
+def _mask_window(window: Window) -> Window:
+    return Window(
+        None if window.begin is None else replace(window.begin, offset_us=_MASK),
+        None if window.end is None else replace(window.end, offset_us=_MASK),
+        None if window.rows is None else _MASK,
+    )
+
+
+# Set operations.
+
+
+def _ordered_operands(node: SetOperation) -> Node:
+    """A chain of one commutative operation, sorted by text, left-deep again."""
+    if node.kind == "except":
+        return node
+    operands = _chain(node, node.kind, node.all)
+    names = _column_names(operands[0])
+    if any(_column_names(o) != names for o in operands):
+        return node
+    ordered = sorted(operands, key=_operand_text)
+    result = ordered[0]
+    for operand in ordered[1:]:
+        result = SetOperation(node.kind, node.all, result, operand)
+    return result
+
+
+def _chain(node: Node, kind: str, all_: bool) -> list[Node]:
+    if isinstance(node, SetOperation) and (node.kind, node.all) == (kind, all_):
+        return [*_chain(node.left, kind, all_), *_chain(node.right, kind, all_)]
+    return [node]
+
+
+def _operand_text(node: Node) -> str:
+    names = {scan.source: f"s{i}" for i, scan in enumerate(scans(node))}
+    return node_sql(_masked(node), names)
+
+
+def _column_names(node: Node) -> tuple[str, ...]:
+    if isinstance(node, SetOperation):
+        return _column_names(node.left)
+    if isinstance(node, Distinct):
+        return _column_names(node.child)
+    assert isinstance(node, (Project, GroupBy))
+    return tuple(name for name, _ in node.columns)
+
+
+# Numbers and names of sources.
+
+
+def _renumbered(root: Node, query: Query) -> Query:
+    place = {scan.source: i for i, scan in enumerate(scans(root))}
+
+    def column(e: Expression) -> Expression:
+        return replace(e, source=place[e.source]) if isinstance(e, ColumnRef) else e
+
+    def scan(n: Node) -> Node:
+        return replace(n, source=place[n.source], alias=f"s{place[n.source]}") if isinstance(n, Scan) else n
+
+    root = rebuild_node(map_expressions(root, lambda e: rebuild(e, column)), scan)
+    types: list[DataType] = [c.type for c in query.output]
+    output = tuple(Column(n, t) for n, t in zip(_column_names(root), types, strict=True))
+    return Query(root, scans(root), output, query.text)

@@ -1,0 +1,445 @@
+"""Scalar expressions: sqlglot's nodes → typed algebra.
+
+Each accepted node class has one method here; every other class is refused by name with its position. BETWEEN and
+IN are written out as AND and OR of comparisons, an operation on constants is carried out. A parameter without a
+given type takes the type of what it meets (`wanted` hands down the other side's type). Chains of AND and OR are
+flattened with a loop, so a list of thousands of terms needs no deep stack; everything else may nest `depth_max`
+levels. Cost: linear in the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from weir.algebra.fold import fold, fold_one
+from weir.algebra.nodes import (
+    Absolute,
+    Aggregate,
+    Arithmetic,
+    Cast,
+    Comparison,
+    Expression,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Param,
+    conjunction,
+    disjunction,
+    walk,
+)
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+)
+from weir.errors import RegisterError, did_you_mean
+from weir.sql import literals, types
+from weir.sql.position import refuse, start_of
+from weir.sql.refusals import REFUSED_NODES
+from weir.sql.scope import NameFaultError, Scope
+from weir.sql.types import MismatchError
+from weir.sql.windows import read_unit
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+}
+_FUNCTIONS = ("abs", "avg", "cast", "count", "max", "min", "sum")
+
+
+class Expressions:
+    """Lowers the expressions of one query; `scope` is that of the SELECT at hand."""
+
+    def __init__(
+        self, text: str, params: Mapping[str, int], param_types: Mapping[str, DataType], depth_max: int
+    ) -> None:
+        self.text = text
+        self.params = params
+        self.param_types = param_types
+        self.depth_max = depth_max
+        self.scope = Scope()
+        self.aliases: Mapping[str, Expression] = {}  # names of the select list, where they may be used
+        self.depth = 0
+        self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
+            exp.Column: self._column,
+            exp.Literal: self._literal,
+            exp.Boolean: self._boolean,
+            exp.Null: self._null,
+            exp.Placeholder: self._param,
+            exp.Interval: self._interval,
+            exp.Neg: self._negate,
+            exp.Abs: self._absolute,
+            exp.Cast: self._cast,
+            exp.TryCast: self._cast,
+            exp.Not: self._not,
+            exp.And: self._connective,
+            exp.Or: self._connective,
+            exp.Between: self._between,
+            exp.In: self._in,
+            exp.Is: self._is,
+            exp.Like: self._like,
+        }
+        self._methods.update(dict.fromkeys(_COMPARISONS, self._comparison))
+        self._methods.update(dict.fromkeys(_ARITHMETIC, self._arithmetic))
+        self._methods.update(dict.fromkeys(_AGGREGATES, self._aggregate))
+
+    # Entry points.
+
+    def condition(self, node: exp.Expr, clause: str) -> Expression:
+        """A whole condition of WHERE, ON or HAVING: it must be boolean."""
+        return self._truth(self.lower(node, BOOLEAN), node, clause)
+
+    def value(self, node: exp.Expr) -> Expression:
+        """A whole expression whose type must be known."""
+        e = self.lower(node, None)
+        if types.is_open(e):
+            if isinstance(e, Param):
+                raise self._untyped(e.name)
+            raise self.fail("NULL has no type of its own", node, "write CAST(NULL AS double)")
+        return e
+
+    def lower(self, node: exp.Expr, wanted: DataType | None = None) -> Expression:
+        """The algebra of a node; a parameter in it without a type takes `wanted`."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        method = self._methods.get(type(node))
+        if method is None:
+            raise self._refused(node)
+        self.depth += 1
+        if self.depth > self.depth_max:
+            raise self.fail(
+                f"an expression nests more than {self.depth_max} levels deep",
+                node,
+                "split it, or raise the setting sql_depth_max",
+            )
+        try:
+            return fold_one(method(node, wanted))
+        except MismatchError as e:
+            raise self.fail(str(e), node, e.hint) from None
+        except NameFaultError as e:
+            raise self.fail(str(e), node, e.hint) from None
+        finally:
+            self.depth -= 1
+
+    def fail(self, message: str, node: exp.Expr | None, hint: str = "") -> RegisterError:
+        return refuse(self.text, message, 0 if node is None else self._start(node) or 0, hint)
+
+    def _start(self, node: exp.Expr) -> int | None:
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+            node = node.this
+        start = start_of(node)
+        if start is None:
+            name = next((p.name for p in node.find_all(exp.Placeholder)), None)
+            start = self.params.get(name) if name else None
+        while start is None and node.parent is not None:
+            node = node.parent
+            start = start_of(node)
+        return start
+
+    def _refused(self, node: exp.Expr) -> RegisterError:
+        kind = type(node).__name__
+        if kind in REFUSED_NODES:
+            name, hint = REFUSED_NODES[kind]
+            return self.fail(f"{name} is not part of the language", node, hint)
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            if name.lower() in ("now", "current_timestamp"):
+                what, hint = REFUSED_NODES["CurrentTimestamp"]
+                return self.fail(f"{what} is not part of the language", node, hint)
+            hint = did_you_mean(name, _FUNCTIONS) or "functions: " + ", ".join(_FUNCTIONS)
+            return self.fail(f"there is no function '{name.lower()}'", node, hint)
+        return self.fail(f"{kind.upper()} is not part of the language", node, "see docs/language.md for the grammar")
+
+    def _truth(self, e: Expression, node: exp.Expr, clause: str) -> Expression:
+        if types.is_open(e):
+            return types.with_type(e, BOOLEAN)
+        if e.type.kind is not Kind.BOOLEAN:
+            raise self.fail(f"{clause} takes a condition, got {types.described(e)}", node, "compare it with something")
+        return e
+
+    # Names and constants.
+
+    def _column(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        assert isinstance(node, exp.Column)
+        if isinstance(node.this, exp.Star):
+            raise self._refused(node.this)
+        if node.args.get("db") is not None or node.args.get("catalog") is not None or node.args.get("join_mark"):
+            raise self.fail(f"'{node.name}' has too many qualifiers", node, "write alias.column")
+        name, qualifier = node.name, node.table or None
+        if qualifier is None and not self.scope.has(name) and name.lower() in self.aliases:
+            return self.aliases[name.lower()]
+        return self.scope.resolve(name, qualifier)
+
+    def _literal(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        assert isinstance(node, exp.Literal)
+        if node.is_string:
+            return Literal(node.this, STRING)
+        constant = literals.number(node.this)
+        if constant is None:
+            raise self.fail(
+                f"the number {node.this[:40]} is beyond the range of double", node, "numbers reach ±1.797e308"
+            )
+        return constant
+
+    def _boolean(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        return Literal(bool(node.this), BOOLEAN)
+
+    def _null(self, _node: exp.Expr, _wanted: DataType | None) -> Expression:
+        return Literal(None, NULL)
+
+    def _param(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        name = node.name
+        given = self.param_types.get(name)
+        if given is not None:
+            return Param(name, given)
+        return Param(name, NULL if wanted is None else types.slot_type(wanted))
+
+    def _interval(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        assert isinstance(node, exp.Interval)
+        count, unit_node = node.this, node.args.get("unit")
+        while isinstance(count, exp.Paren):
+            count = count.this
+        start = self._start(node)
+        if isinstance(count, exp.Placeholder) and unit_node is not None:
+            return Param(count.name, INTERVAL, read_unit(self.text, unit_node.name, start))
+        sign = ""
+        if isinstance(count, exp.Neg):
+            sign, count = "-", count.this
+        if not isinstance(count, exp.Literal):
+            raise self.fail("an interval takes a constant number", node, "write INTERVAL 5 SECONDS")
+        words = count.name.split()
+        if unit_node is not None:
+            words.append(unit_node.name)
+        total = 0
+        if not words or len(words) % 2:
+            raise self.fail(f"'{count.name[:40]}' is no length of time", node, "write INTERVAL 5 SECONDS")
+        for number, word in zip(words[::2], words[1::2], strict=True):
+            part = literals.microseconds(sign + number, read_unit(self.text, word, start))
+            if part is None:
+                raise self.fail(
+                    f"'{number[:40]} {word}' is no length of time in whole microseconds within 64 bits",
+                    node,
+                    "write INTERVAL 5 SECONDS",
+                )
+            total += part
+        return Literal(total, INTERVAL)
+
+    # Arithmetic.
+
+    def _negate(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        e = self._operand(node.this, wanted)
+        if not (e.type.is_numeric or e.type.kind is Kind.INTERVAL):
+            raise self.fail(f"'-' takes a number, got {types.described(e)}", node, "leave the sign out")
+        if isinstance(e, Literal) and e.value is not None:
+            return literals.negate(e)
+        return Negate(e, BIGINT if e.type.kind is Kind.INT else e.type)
+
+    def _absolute(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        e = self._operand(node.this, wanted)
+        if not (e.type.is_numeric or e.type.kind is Kind.INTERVAL):
+            raise self.fail(f"abs() takes a number or an interval, got {types.described(e)}", node)
+        return Absolute(e, BIGINT if e.type.kind is Kind.INT else e.type)
+
+    def _operand(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        e = self.lower(node, wanted)
+        if isinstance(e, Param) and types.is_open(e):
+            raise self._untyped(e.name)
+        if types.is_open(e):
+            return types.with_type(e, wanted or DOUBLE)
+        return e
+
+    def _arithmetic(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        op = _ARITHMETIC[type(node)]
+        left_node, right_node = _bare(node.this), _bare(node.expression)
+        # A bare parameter takes its type from the operand beside it, one further inside from what is wanted here.
+        left = self.lower(left_node, None if isinstance(left_node, exp.Placeholder) else wanted)
+        right = self.lower(right_node, None if isinstance(right_node, exp.Placeholder) else wanted)
+        if types.is_open(left) and types.is_open(right):
+            left = self._close(left, wanted if wanted is not None and wanted.is_numeric else None)
+        if types.is_open(left):
+            left = self._close(left, _partner(op, right.type, wanted, left=True))
+        elif types.is_open(right):
+            right = self._close(right, _partner(op, left.type, wanted, left=False))
+        left, right, type_ = types.arithmetic(op, left, right)
+        return Arithmetic(op, left, right, type_)
+
+    def _close(self, e: Expression, type_: DataType | None) -> Expression:
+        if type_ is None:
+            if isinstance(e, Param):
+                raise self._untyped(e.name)
+            type_ = DOUBLE
+        return types.with_type(e, type_)
+
+    def _cast(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        to = node.args["to"]
+        assert isinstance(to, exp.DataType)
+        wanted = types.named(to.this.name, [p.name for p in to.expressions])
+        e = self.lower(node.this, None)
+        if types.is_open(e):
+            return types.with_type(e, wanted)
+        if isinstance(e, Literal) and isinstance(e.value, str):
+            return self._text_as(e.value, wanted, node)
+        types.check_cast(e, wanted)
+        if isinstance(e, Literal):
+            return fold(Cast(e, wanted))
+        return e if e.type == wanted else Cast(e, wanted)
+
+    def _text_as(self, text: str, wanted: DataType, node: exp.Expr) -> Expression:
+        """A quoted constant that is cast: it must be readable, here and now."""
+        if wanted.kind is Kind.STRING:
+            return Literal(text, STRING)
+        if wanted.kind in types.TIMES:
+            return types.fit(Literal(text, STRING), wanted)
+        if wanted.kind is Kind.BOOLEAN and text.strip().lower() in ("true", "false"):
+            return Literal(text.strip().lower() == "true", BOOLEAN)
+        if wanted.kind is Kind.DOUBLE and text.strip().lower() in ("nan", "inf", "infinity", "-inf", "-infinity"):
+            return Literal(float(text.strip().lower()), DOUBLE)
+        constant = literals.number(text.strip()) if wanted.is_numeric else None
+        if constant is None:
+            raise self.fail(f"'{text[:40]}' is no {wanted}", node, "write the constant without CAST")
+        return fold(Cast(constant, wanted))
+
+    # Conditions.
+
+    def _comparison(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        return self._compare(_COMPARISONS[type(node)], node.this, node.expression)
+
+    def _compare(self, op: str, left_node: exp.Expr, right_node: exp.Expr) -> Expression:
+        # The side without parameters goes first: its type is what a parameter in the other one may need.
+        if self.params and left_node.find(exp.Placeholder) is not None and right_node.find(exp.Placeholder) is None:
+            right = self.lower(right_node)
+            left = self.lower(left_node, None if types.is_open(right) else right.type)
+        else:
+            left = self.lower(left_node)
+            right = self.lower(right_node, None if types.is_open(left) else left.type)
+        try:
+            left, right = types.align(left, right)
+        except MismatchError as e:
+            # A constant is more likely the mistake than a column.
+            at = right_node if isinstance(right, Literal) else left_node
+            raise self.fail(str(e), at, e.hint) from None
+        return Comparison(op, left, right)
+
+    def _not(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        return Not(self._truth(self.lower(node.this, BOOLEAN), node.this, "NOT"))
+
+    def _connective(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        kind = type(node)
+        terms: list[exp.Expr] = []
+        stack: list[exp.Expr] = [node]
+        while stack:
+            part = _bare(stack.pop())
+            if isinstance(part, kind):
+                stack.append(part.expression)
+                stack.append(part.this)
+            else:
+                terms.append(part)
+        word = "AND" if kind is exp.And else "OR"
+        args = [self._truth(self.lower(t, BOOLEAN), t, word) for t in terms]
+        return conjunction(args) if kind is exp.And else disjunction(args)
+
+    def _between(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        if node.args.get("symmetric"):
+            raise self.fail("BETWEEN SYMMETRIC is not part of the language", node, "order the bounds")
+        low = self._compare(">=", node.this, node.args["low"])
+        high = self._compare("<=", node.this, node.args["high"])
+        return conjunction([low, high])
+
+    def _in(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        if not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
+            raise self.fail("IN takes a list of values", node, "write it as a join if the values are in a stream")
+        return disjunction([self._compare("=", node.this, v) for v in node.expressions])
+
+    def _is(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        if not isinstance(node.expression, exp.Null):
+            raise self.fail("IS takes NULL or NOT NULL", node, "write = TRUE or = FALSE")
+        e = self.lower(node.this)
+        if types.is_open(e):
+            if isinstance(e, Param):
+                raise self._untyped(e.name)
+            e = types.with_type(e, BOOLEAN)
+        return Not(IsNull(e)) if node.args.get("negate") else IsNull(e)
+
+    def _like(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        arg = self.lower(node.this, STRING)
+        pattern = self.lower(node.expression, STRING)
+        arg = types.with_type(arg, STRING) if types.is_open(arg) else arg
+        pattern = types.with_type(pattern, STRING) if types.is_open(pattern) else pattern
+        if arg.type.kind is not Kind.STRING:
+            raise self.fail(f"LIKE takes a string, got {types.described(arg)}", node, "compare it with =, < or BETWEEN")
+        if not isinstance(pattern, (Literal, Param)) or pattern.type.kind is not Kind.STRING:
+            raise self.fail("the pattern of LIKE must be a quoted text or a parameter", node, "write LIKE 'a%'")
+        found = Like(arg, pattern)
+        return Not(found) if node.args.get("negate") else found
+
+    # Aggregates.
+
+    def _aggregate(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        function = _AGGREGATES[type(node)]
+        arg_node = node.this
+        if node.args.get("expressions"):
+            raise self.fail(f"{function}() takes one argument", node)
+        distinct = isinstance(arg_node, exp.Distinct)
+        if distinct:
+            if len(arg_node.expressions) != 1 or arg_node.args.get("on"):
+                raise self.fail(f"{function}(DISTINCT …) takes one argument", node)
+            arg_node = arg_node.expressions[0]
+        if isinstance(arg_node, exp.Star) and not distinct and function == "count":
+            if any(arg_node.args.values()):
+                raise self.fail("count(*) takes the star alone", node)
+            return Aggregate("count", None, False, BIGINT)
+        if arg_node is None:
+            raise self.fail(f"{function}() takes one argument", node, "write count(*)" if function == "count" else "")
+        arg = self.value(arg_node)
+        if any(isinstance(part, Aggregate) for part in walk(arg)):
+            raise self.fail("an aggregate cannot hold another aggregate", node)
+        return Aggregate(function, arg, distinct, types.aggregate(function, arg.type))
+
+    def _untyped(self, name: str) -> RegisterError:
+        return refuse(
+            self.text,
+            f"the type of parameter ':{name}' cannot be inferred",
+            self.params.get(name),
+            f"compare it with a column, or write CAST(:{name} AS double)",
+        )
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _partner(op: str, met: DataType, wanted: DataType | None, *, left: bool) -> DataType | None:
+    """The type of a parameter that stands in arithmetic with a value of type `met`."""
+    if met.kind in types.TIMES:
+        if op == "-" and (left or (wanted is not None and wanted.kind is Kind.INTERVAL)):
+            return TIMESTAMP
+        return INTERVAL
+    if met.kind is Kind.INTERVAL:
+        return wanted if wanted is not None and wanted.kind in (*types.TIMES, Kind.INTERVAL) else None
+    if wanted is not None and wanted.is_numeric:
+        return types.slot_type(wanted)
+    return types.slot_type(met)

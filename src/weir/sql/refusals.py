@@ -1,0 +1,63 @@
+"""What sqlglot reads but the language does not have: its name in the user's words, and what to write instead.
+
+Everything that is not listed is refused too, under sqlglot's own name for it.
+"""
+
+from __future__ import annotations
+
+# Expressions, by sqlglot's class: what it is called, and what to write instead.
+REFUSED_NODES: dict[str, tuple[str, str]] = {
+    "Case": ("CASE", "write the branches as OR of conditions, or register one query for each"),
+    "If": ("IF", "write the branches as OR of conditions"),
+    "Subquery": ("a subquery", "write it as a join"),
+    "Select": ("a subquery", "write it as a join"),
+    "Exists": ("EXISTS", "write it as a join"),
+    "Window": ("a window function (OVER)", "use GROUP BY, or a window in FROM: trade [ROWS 100]"),
+    "NullSafeEQ": ("<=>", "write a = b OR (a IS NULL AND b IS NULL)"),
+    "NullSafeNEQ": ("IS DISTINCT FROM", "write <> and IS NULL"),
+    "ILike": ("ILIKE", "LIKE is case sensitive; there is no other form"),
+    "RegexpLike": ("RLIKE", "use LIKE with % and _"),
+    "Escape": ("ESCAPE", "the escape character of LIKE is always \\"),
+    "DPipe": ("||", "texts cannot be concatenated"),
+    "IntDiv": ("DIV", "use / (it divides doubles)"),
+    "Tuple": ("a list in parentheses", "compare the parts one by one with AND"),
+    "Bracket": ("an element in brackets", "columns hold single values"),
+    "Filter": ("FILTER", "use WHERE"),
+    "CurrentTimestamp": ("the current time", "use a window: BEGIN NOW - INTERVAL 5 MINUTES END NOW"),
+    "Lambda": ("a lambda", ""),
+    "Star": ("*", "name the columns; * stands alone in the select list or in count(*)"),
+}
+
+# Clauses, by sqlglot's argument name.
+REFUSED_CLAUSES: dict[str, tuple[str, str]] = {
+    "order": ("ORDER BY", "an answer is a bag of rows; sort it after fetch"),
+    "sort": ("SORT BY", "an answer is a bag of rows; sort it after fetch"),
+    "cluster": ("CLUSTER BY", "an answer is a bag of rows"),
+    "distribute": ("DISTRIBUTE BY", "an answer is a bag of rows"),
+    "limit": ("LIMIT", "cut the answer after fetch, or use a window: trade [ROWS 100]"),
+    "offset": ("OFFSET", "cut the answer after fetch"),
+    "with_": ("WITH", "write the query without common table expressions"),
+    "windows": ("WINDOW", "use a window in FROM: trade [RANGE 1 HOUR]"),
+    "qualify": ("QUALIFY", "use HAVING"),
+    "laterals": ("LATERAL VIEW", ""),
+    "hint": ("a hint", "leave it out"),
+    "into": ("INTO", "fetch the answer instead"),
+    "sample": ("TABLESAMPLE", ""),
+    "pivots": ("PIVOT", "use GROUP BY"),
+    "match": ("MATCH_RECOGNIZE", ""),
+    "kind": ("SELECT AS STRUCT", ""),
+    "prewhere": ("PREWHERE", "use WHERE"),
+    "connect": ("CONNECT BY", ""),
+    "locks": ("FOR UPDATE", ""),
+    "exclude": ("* EXCLUDE", "name the columns"),
+    "by_name": ("BY NAME", "list the columns in the same order"),
+    "except_": ("* EXCEPT", "name the columns"),
+    "replace": ("* REPLACE", "name the columns"),
+    "rename": ("* RENAME", "name the columns with aliases"),
+    "columns": ("a list of column names behind a source", "rename columns in the select list"),
+    "db": ("a qualified source", "streams and tables have plain names"),
+    "alias": ("an alias for a whole query", "leave it out"),
+    "version": ("a table version", "use a window: trade [RANGE 1 HOUR]"),
+    "on": ("DISTINCT ON", "use GROUP BY with min or max"),
+    "side": ("a set operation with a side", ""),
+}

@@ -1,0 +1,153 @@
+"""Shapes: a query's text with its constants taken out. A million queries of one shape are one text and columns.
+
+`shape_of` brings a query into canonical form (sql/canonical.py) and replaces every constant, literal or user's
+parameter, in the select list, the windows and the conditions, by `:c0`, `:c1`, … in the order of the text. A
+constant of a grouping key is one slot wherever the key is repeated, or the text would no longer be a legal
+grouped query.
+
+Invariants: queries that differ only in constants or in the order of commutative parts have equal `text` (their
+slots' types may differ, and with them the types of results: key anything shared by `(text, types)`); slot i has the
+same role in all of them; lowering `text` with `types` gives `query` again. Cost: that of the canonical form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from weir.algebra.format import sql_text
+from weir.algebra.nodes import (
+    Bound,
+    Distinct,
+    Expression,
+    GroupBy,
+    Join,
+    Literal,
+    Node,
+    Param,
+    Project,
+    Query,
+    Scan,
+    Select,
+    SetOperation,
+    Window,
+    children,
+)
+from weir.algebra.rebuild import scans, with_children
+from weir.algebra.schema import DataType
+from weir.sql.canonical import canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What queries have in common when they differ only in constants."""
+
+    text: str  # canonical SQL; its constants are :c0, :c1, …
+    slots: tuple[Literal | Param, ...]  # the constants that were taken out: slot i stands for :ci
+    query: Query  # with Param("ci", type) in place of constants
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        return tuple(s.type for s in self.slots)
+
+    @property
+    def param_types(self) -> dict[str, DataType]:
+        """For `lower(parse(text), catalog, param_types)`."""
+        return {f"c{i}": s.type for i, s in enumerate(self.slots)}
+
+
+def shape_of(query: Query) -> Shape:
+    """The shape of a query and the constants that make it this one."""
+    settled = canonical(query)
+    taking = _Taking()
+    root = taking.node(settled.root)
+    shaped = Query(root, scans(root), settled.output, "")
+    text = sql_text(shaped)
+    return Shape(text, tuple(taking.slots), replace(shaped, text=text))
+
+
+class _Taking:
+    """Takes constants out in the order in which the text shows them: columns, sources, WHERE, keys, HAVING."""
+
+    def __init__(self) -> None:
+        self.slots: list[Literal | Param] = []
+        self.keys: dict[Expression, Expression] = {}  # grouping keys of the SELECT at hand, as they were replaced
+
+    def constant(self, constant: Literal | Param) -> Param:
+        self.slots.append(constant)
+        return Param(f"c{len(self.slots) - 1}", constant.type)
+
+    def expression(self, e: Expression) -> Expression:
+        if e in self.keys:
+            return self.keys[e]
+        if isinstance(e, (Literal, Param)):
+            return self.constant(e)
+        parts = children(e)
+        return with_children(e, tuple([self.expression(c) for c in parts])) if parts else e
+
+    def node(self, node: Node) -> Node:
+        if isinstance(node, SetOperation):
+            left = self.node(node.left)
+            return replace(node, left=left, right=self.node(node.right))
+        if isinstance(node, Distinct):
+            return replace(node, child=self.node(node.child))
+        if isinstance(node, GroupBy):
+            return self._group_by(node)
+        assert isinstance(node, Project), "a SELECT is a Project or a GroupBy"
+        columns = tuple((name, self.expression(e)) for name, e in node.columns)
+        return Project(self._sources(node.child), columns)
+
+    def _group_by(self, node: GroupBy) -> Node:
+        # Keys get their slots where the select list shows them first; a key that is not shown there, below.
+        columns: list[tuple[str, Expression]] = []
+        self.keys = {}
+        shown = _KeyPlaces(node.keys)
+        for name, e in node.columns:
+            for key in shown.inside(e):
+                if key not in self.keys:
+                    self.keys[key] = self._fresh(key)
+            columns.append((name, self.expression(e)))
+        inner = self.keys
+        self.keys = {}
+        child = self._sources(node.child)
+        self.keys = inner
+        for key in node.keys:
+            if key not in self.keys:
+                self.keys[key] = self._fresh(key)
+        keys = tuple(self.keys[k] for k in node.keys)
+        having = None if node.having is None else self.expression(node.having)
+        self.keys = {}
+        return GroupBy(child, keys, tuple(columns), having)
+
+    def _fresh(self, key: Expression) -> Expression:
+        known, self.keys = self.keys, {}
+        taken = self.expression(key)
+        self.keys = known
+        return taken
+
+    def _sources(self, node: Node) -> Node:
+        if isinstance(node, Scan):
+            return replace(node, window=self._window(node.window))
+        if isinstance(node, Join):
+            sources = tuple([self._sources(c) for c in node.children])
+            return Join(sources, None if node.predicate is None else self.expression(node.predicate))
+        assert isinstance(node, Select)
+        child = self._sources(node.child)
+        return Select(child, self.expression(node.predicate))
+
+    def _window(self, window: Window) -> Window:
+        begin = None if window.begin is None else Bound(window.begin.relative, self.constant(window.begin.offset_us))
+        end = None if window.end is None else Bound(window.end.relative, self.constant(window.end.offset_us))
+        rows = None if window.rows is None else self.constant(window.rows)
+        return Window(begin, end, rows)
+
+
+class _KeyPlaces:
+    """Finds grouping keys inside expressions, outermost first, from left to right."""
+
+    def __init__(self, keys: tuple[Expression, ...]) -> None:
+        self.keys = keys
+
+    def inside(self, e: Expression) -> list[Expression]:
+        if e in self.keys:
+            return [e]
+        return [k for c in children(e) for k in self.inside(c)]

@@ -1,0 +1,374 @@
+"""The typing rules: what meets what in a comparison, and what arithmetic makes of it.
+
+A constant takes the type of what it meets whenever that is exact (`align`); a column is never cast behind the
+user's back, except a date that meets an instant (midnight UTC). Comparisons of numbers are mathematically exact.
+Arithmetic: whole numbers give BIGINT (overflow is NULL), `/` and everything with a DOUBLE give DOUBLE, decimals
+stay decimal while 18 digits hold the result and become DOUBLE when they do not.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+
+from weir.algebra.nodes import Cast, Expression, Literal, Param
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+    decimal,
+)
+from weir.sql import literals
+from weir.sql.literals import DIGITS_MAX, INT64_MAX
+
+WHOLE = (Kind.INT, Kind.BIGINT)
+TIMES = (Kind.DATE, Kind.TIMESTAMP)
+
+
+class MismatchError(Exception):
+    """Two types that do not go together; the caller adds the position."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def is_constant(e: Expression) -> bool:
+    return isinstance(e, (Literal, Param))
+
+
+def is_open(e: Expression) -> bool:
+    """A parameter, or NULL, whose type is still to be found."""
+    return is_constant(e) and e.type.kind is Kind.NULL
+
+
+def slot_type(met: DataType) -> DataType:
+    """The type of a constant that meets a value of type `met`: the widest that compares in the same way."""
+    if met.kind is Kind.INT:
+        return BIGINT
+    if met.kind is Kind.DECIMAL:
+        return decimal(DIGITS_MAX, met.scale)
+    return met
+
+
+def with_type(e: Expression, type_: DataType, unit_us: int | None = None) -> Expression:
+    """An open constant, closed."""
+    if isinstance(e, Literal):
+        return Literal(None, type_)
+    assert isinstance(e, Param)
+    return Param(e.name, type_, e.unit_us if unit_us is None else unit_us)
+
+
+def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    """Both sides of a comparison, with constants and dates adapted to the other side, or MismatchError."""
+    if is_open(left) and is_open(right):
+        raise MismatchError(
+            "the types of both sides are unknown" if _params(left, right) else "NULL is compared with NULL",
+            "give a parameter a type: CAST(:name AS double)" if _params(left, right) else "write IS NULL",
+        )
+    if is_open(left):
+        return with_type(left, slot_type(right.type)), right
+    if is_open(right):
+        return left, with_type(right, slot_type(left.type))
+    if is_constant(right) and not is_constant(left):
+        return _meet(left, right)
+    if is_constant(left) and not is_constant(right):
+        right, left = _meet(right, left)
+        return left, right
+    if is_constant(left) and isinstance(right, Literal):
+        return _meet(left, right)
+    if is_constant(right) and isinstance(left, Literal):
+        right, left = _meet(right, left)
+        return left, right
+    _comparable(left, right)
+    return midnight(left, right.type), midnight(right, left.type)
+
+
+def _params(left: Expression, right: Expression) -> bool:
+    return isinstance(left, Param) or isinstance(right, Param)
+
+
+def _meet(value: Expression, constant: Expression) -> tuple[Expression, Expression]:
+    fitted = fit(constant, value.type)
+    _comparable(value, fitted)
+    return midnight(value, fitted.type), midnight(fitted, value.type)
+
+
+def _comparable(left: Expression, right: Expression) -> None:
+    a, b = left.type, right.type
+    if a.kind is b.kind or (a.is_numeric and b.is_numeric) or (a.kind in TIMES and b.kind in TIMES):
+        return
+    raise MismatchError(f"{described(left)} cannot be compared with {described(right)}", _advice(left, right))
+
+
+def described(e: Expression) -> str:
+    """An operand in the words of an error message."""
+    if isinstance(e, Literal):
+        value = "NULL" if e.value is None else repr(e.value) if e.type == STRING else str(e.value)
+        return f"{value[:40]} ({e.type})" if e.type.kind is not Kind.INTERVAL else "an interval"
+    if isinstance(e, Param):
+        return f":{e.name} ({e.type})"
+    name = getattr(e, "name", None)
+    return f"'{name}' ({e.type})" if isinstance(name, str) else f"an expression of type {e.type}"
+
+
+def _advice(left: Expression, right: Expression) -> str:
+    kinds = {left.type.kind, right.type.kind}
+    constant = next((e for e in (right, left) if isinstance(e, Literal)), None)
+    numeric = left.type.is_numeric or right.type.is_numeric
+    if Kind.INTERVAL in kinds:
+        return "write a length of time as INTERVAL 5 SECONDS"
+    if Kind.TIMESTAMP in kinds:
+        return "write a constant time as TIMESTAMP '2026-01-31 12:00:00'"
+    if Kind.DATE in kinds:
+        return "write a constant date as DATE '2026-01-31'"
+    if Kind.BOOLEAN in kinds:
+        return "write TRUE or FALSE"
+    if numeric and constant is not None and constant.type == STRING and literals.number(str(constant.value).strip()):
+        return f"write {str(constant.value).strip()} without quotation marks"
+    if numeric and constant is not None and constant.type.is_numeric:
+        return f"write '{constant.value}' with quotation marks"
+    return "numbers and texts are not compared with one another"
+
+
+def fit(constant: Expression, wanted: DataType) -> Expression:
+    """A constant in the type of what it meets, where nothing is lost by it; otherwise as it is."""
+    if isinstance(constant, Param):
+        return Param(constant.name, _fitted_param(constant.type, wanted), constant.unit_us)
+    assert isinstance(constant, Literal)
+    value, kind = constant.value, constant.type.kind
+    if value is None:
+        return Literal(None, slot_type(wanted))
+    if isinstance(value, str) and wanted.kind in TIMES:
+        return _time_literal(value, wanted)
+    if wanted.kind is Kind.TIMESTAMP and isinstance(value, dt.date):
+        return Literal(literals.date_us(value), TIMESTAMP)
+    if not (constant.type.is_numeric and wanted.is_numeric):
+        return constant
+    assert isinstance(value, (int, float, Decimal))
+    if wanted.kind is Kind.DOUBLE:
+        return Literal(float(value), DOUBLE)
+    if kind is Kind.DOUBLE and not math.isfinite(value):
+        return constant
+    exact = Decimal(value)  # exact for whole numbers and doubles alike
+    if wanted.kind in WHOLE:
+        whole = -INT64_MAX <= exact <= INT64_MAX and exact == exact.to_integral_value()
+        return Literal(int(exact), BIGINT) if whole else constant
+    return _scaled(exact, wanted.scale) or constant
+
+
+def _scaled(exact: Decimal, scale: int) -> Literal | None:
+    """A number as decimal(18, scale), if that is exact."""
+    sign, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int)
+    shift = exponent + scale
+    unscaled = int("".join(map(str, digits)))
+    if shift > DIGITS_MAX or shift < -2_000 or (shift < 0 and unscaled % 10**-shift):
+        return None if unscaled else Literal(Decimal(0).scaleb(-scale), decimal(DIGITS_MAX, scale))
+    unscaled = unscaled * 10**shift if shift >= 0 else unscaled // 10**-shift
+    if unscaled >= 10**DIGITS_MAX:
+        return None
+    value = Decimal((sign, tuple(map(int, str(unscaled))), -scale))
+    return Literal(value, decimal(DIGITS_MAX, scale))
+
+
+def _time_literal(text: str, wanted: DataType) -> Literal:
+    if wanted.kind is Kind.DATE:
+        day = literals.date(text)
+        if day is None:
+            raise MismatchError(f"'{text[:40]}' is no date", "write DATE '2026-01-31'")
+        return Literal(day, DATE)
+    moment = literals.timestamp(text)
+    if moment is None:
+        raise MismatchError(f"'{text[:40]}' is no timestamp", "write TIMESTAMP '2026-01-31 12:00:00'")
+    return Literal(moment, TIMESTAMP)
+
+
+def _fitted_param(given: DataType, wanted: DataType) -> DataType:
+    if given.kind is Kind.STRING and wanted.kind in TIMES:
+        return wanted
+    if given.kind is Kind.DATE and wanted.kind is Kind.TIMESTAMP:
+        return TIMESTAMP
+    if given.is_numeric and wanted.kind is Kind.INTERVAL:
+        return INTERVAL
+    if given.is_numeric and wanted.kind is Kind.DOUBLE:
+        return DOUBLE
+    if given.kind is Kind.INT:
+        given = BIGINT
+    if given.kind is Kind.DECIMAL and wanted.kind is Kind.DECIMAL:
+        holds = given.scale <= wanted.scale and given.precision - given.scale + wanted.scale <= DIGITS_MAX
+        return decimal(DIGITS_MAX, wanted.scale) if holds or given.scale == wanted.scale else given
+    return given
+
+
+def midnight(e: Expression, other: DataType) -> Expression:
+    """A date that meets an instant is the instant of its midnight, UTC."""
+    if e.type.kind is Kind.DATE and other.kind is Kind.TIMESTAMP:
+        return fit(e, TIMESTAMP) if is_constant(e) else Cast(e, TIMESTAMP)
+    return e
+
+
+def arithmetic(op: str, left: Expression, right: Expression) -> tuple[Expression, Expression, DataType]:
+    """Both operands, adapted, and the type of `left op right`, or MismatchError."""
+    a, b = left.type, right.type
+    if a.is_numeric and b.is_numeric:
+        return _numbers(op, left, right)
+    if op in "+-" and (a.kind in (*TIMES, Kind.INTERVAL) or b.kind in (*TIMES, Kind.INTERVAL)):
+        return _times(op, left, right)
+    raise MismatchError(
+        f"'{op}' does not take {described(left)} and {described(right)}",
+        "arithmetic takes numbers; + and - also take a time and an interval",
+    )
+
+
+def _numbers(op: str, left: Expression, right: Expression) -> tuple[Expression, Expression, DataType]:
+    kinds = {left.type.kind, right.type.kind}
+    if op == "/" or Kind.DOUBLE in kinds or (op == "%" and Kind.DECIMAL in kinds):
+        return _as_double(left), _as_double(right), DOUBLE
+    if Kind.DECIMAL not in kinds:
+        return _widened(left), _widened(right), BIGINT
+    left, right = _as_decimal(left), _as_decimal(right)
+    (p1, s1), (p2, s2) = _digits(left.type), _digits(right.type)
+    if op == "*":
+        precision, scale = p1 + p2, s1 + s2
+    else:
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + 1 + scale
+    if precision <= DIGITS_MAX:
+        return left, right, decimal(precision, scale)
+    return _as_double(left), _as_double(right), DOUBLE
+
+
+def _as_double(e: Expression) -> Expression:
+    return fit(e, DOUBLE) if is_constant(e) else e
+
+
+def _widened(e: Expression) -> Expression:
+    return fit(e, BIGINT) if is_constant(e) else e
+
+
+def _as_decimal(e: Expression) -> Expression:
+    """A whole constant beside a decimal is a decimal of exactly its digits."""
+    if isinstance(e, Literal) and e.type.kind in WHOLE and isinstance(e.value, int):
+        digits = len(str(abs(e.value)))
+        return Literal(Decimal(e.value), decimal(digits, 0)) if digits <= DIGITS_MAX else e
+    return e
+
+
+def _digits(type_: DataType) -> tuple[int, int]:
+    if type_.kind is Kind.INT:
+        return 10, 0
+    if type_.kind is Kind.BIGINT:
+        return 19, 0
+    return type_.precision, type_.scale
+
+
+def _times(op: str, left: Expression, right: Expression) -> tuple[Expression, Expression, DataType]:
+    a, b = left.type.kind, right.type.kind
+    if isinstance(right, Param) and right.type.is_numeric:
+        right, b = Param(right.name, INTERVAL, right.unit_us), Kind.INTERVAL
+    if a is Kind.INTERVAL and b is Kind.INTERVAL:
+        return left, right, INTERVAL
+    if a is Kind.INTERVAL and b in TIMES and op == "+":
+        return _times(op, right, left)  # the time stands first
+    if a in TIMES and b is Kind.INTERVAL:
+        if a is Kind.DATE:
+            if isinstance(right, Literal) and isinstance(right.value, int) and right.value % literals.UNITS_US["DAY"]:
+                raise MismatchError("a date moves by whole days only", "CAST the date to timestamp first")
+            return left, right, DATE
+        return left, right, TIMESTAMP
+    if a in TIMES and op == "-":
+        right = fit(right, TIMESTAMP) if is_constant(right) else right
+        if right.type.kind in TIMES:
+            return midnight(left, TIMESTAMP), midnight(right, TIMESTAMP), INTERVAL
+    raise MismatchError(
+        f"'{op}' does not take {described(left)} and {described(right)}",
+        "a time takes ± INTERVAL 5 SECONDS, and a time minus a time is an interval",
+    )
+
+
+_CASTS: dict[Kind, tuple[Kind, ...]] = {
+    Kind.INT: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING),
+    Kind.BIGINT: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING),
+    Kind.DOUBLE: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL),
+    Kind.DECIMAL: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL),
+    Kind.BOOLEAN: (Kind.BOOLEAN, Kind.INT, Kind.BIGINT),
+    Kind.STRING: (Kind.STRING,),
+    Kind.DATE: (Kind.DATE, Kind.TIMESTAMP),
+    Kind.TIMESTAMP: (Kind.DATE, Kind.TIMESTAMP),
+    Kind.INTERVAL: (),
+    Kind.NULL: tuple(Kind),
+}
+
+
+def check_cast(e: Expression, wanted: DataType) -> None:
+    """MismatchError unless values of this type can be cast so; a value that does not fit becomes NULL."""
+    if wanted.kind not in _CASTS[e.type.kind]:
+        raise MismatchError(
+            f"{described(e)} cannot be cast to {wanted}",
+            f"{e.type.kind.value} casts to: {', '.join(k.value for k in _CASTS[e.type.kind]) or 'nothing'}",
+        )
+
+
+def aggregate(function: str, arg: DataType) -> DataType:
+    """The type of an aggregate, or MismatchError."""
+    if function == "count":
+        return BIGINT
+    if arg.kind is Kind.INTERVAL:
+        raise MismatchError(f"{function}() does not take an interval", "aggregate the two times instead")
+    if function in ("min", "max"):
+        return arg
+    if not arg.is_numeric:
+        raise MismatchError(f"{function}() takes a number, got {arg}")
+    if function == "avg" or arg.kind is Kind.DOUBLE:
+        return DOUBLE
+    return decimal(DIGITS_MAX, arg.scale) if arg.kind is Kind.DECIMAL else BIGINT
+
+
+def united(left: DataType, right: DataType) -> DataType | None:
+    """The one type of a column of UNION, EXCEPT or INTERSECT; casts to it must be one-to-one."""
+    if left == right:
+        return left
+    if left.kind in WHOLE and right.kind in WHOLE:
+        return BIGINT
+    if left.kind is Kind.DECIMAL and right.kind is Kind.DECIMAL:
+        scale = max(left.scale, right.scale)
+        precision = max(left.precision - left.scale, right.precision - right.scale) + scale
+        return decimal(precision, scale) if precision <= DIGITS_MAX else None
+    return None
+
+
+_NAMED = {
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "DOUBLE": DOUBLE,
+    "TEXT": STRING,
+    "BOOLEAN": BOOLEAN,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMP,
+    "TIMESTAMPLTZ": TIMESTAMP,
+}
+
+
+def named(name: str, sizes: Sequence[str]) -> DataType:
+    """The type that CAST names, in sqlglot's word for it, or MismatchError."""
+    if name == "DECIMAL":
+        digits = [int(s) if s.isascii() and s.isdigit() and len(s) < 9 else 0 for s in sizes] or [10]
+        precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
+        if not (1 <= precision <= DIGITS_MAX and 0 <= scale <= precision):
+            raise MismatchError(f"decimal({', '.join(sizes)}) is out of range", "decimals have at most 18 digits")
+        return decimal(precision, scale)
+    if name not in _NAMED or sizes:
+        names = "int, bigint, double, decimal(p,s), string, boolean, date, timestamp"
+        raise MismatchError(f"there is no type '{name.lower()}' here", f"types: {names}")
+    return _NAMED[name]

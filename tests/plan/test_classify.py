@@ -1,0 +1,129 @@
+"""Classification: the family, why others refused, and windows against `keep`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql.golden import FIXTURES, check
+from tests.sql.market import CATALOG, SETTINGS, TRADE, WEATHER, lowered
+from weir.algebra.nodes import Query
+from weir.algebra.schema import Catalog
+from weir.errors import RegisterError
+from weir.plan import classify as classify_module
+from weir.plan.classify import Classified, classify
+from weir.plan.explain import explain
+from weir.plan.windows import check_window, length_text
+
+HOUR_US = 3_600_000_000
+
+
+def refusal(sql: str) -> str:
+    with pytest.raises(RegisterError) as caught:
+        classify(lowered(sql), CATALOG, SETTINGS)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM trade",
+        "SELECT name, price * 2 FROM trade WHERE price > 5 OR name LIKE 'a%'",
+        "SELECT name FROM trade [RANGE 1 HOUR]",
+        "SELECT name FROM trade [ROWS 5] WHERE urgent",
+        "SELECT area FROM weather BEGIN '2026-01-31' END NOW",
+        "SELECT area FROM weather BEGIN '2026-01-31' END '2026-02-01'",
+        "SELECT name FROM trade BEGIN NOW - :w END NOW",
+        "SELECT name FROM trade BEGIN NOW - INTERVAL 1 HOUR END NOW - INTERVAL 59 MINUTES",
+    ],
+)
+def test_selections_are_taken(sql: str) -> None:
+    assert classify(lowered(sql), CATALOG, SETTINGS) == Classified("selection", ())
+
+
+def test_refusals() -> None:
+    check(FIXTURES / "refused.txt", refusal)
+
+
+def test_a_refused_query_can_still_be_explained() -> None:
+    query = lowered("SELECT t.name FROM trade t, weather w WHERE t.area = w.area")
+    found = classify(query, CATALOG, SETTINGS, refuse=False)
+    assert found.family == ""
+    ((family, reason),) = found.refusals
+    assert family == "selection"
+    assert "joins 2 sources" in reason
+
+
+def test_the_first_family_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Family:
+        def __init__(self, name: str, reason: str | None) -> None:
+            self.name, self.reason = name, reason
+
+        def refusal(self, query: Query, catalog: Catalog) -> str | None:
+            return self.reason
+
+    families = (Family("one", "too wide"), Family("two", None), Family("three", None))
+    monkeypatch.setattr(classify_module, "FAMILIES", families)
+    query = lowered("SELECT DISTINCT name FROM trade")
+    assert classify(query, CATALOG, SETTINGS) == Classified("two", (("one", "too wide"),))
+
+
+WINDOWED = "SELECT name FROM trade BEGIN NOW - :a END NOW - :b"
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"a": -10, "b": 0}, None),
+        ({"a": -HOUR_US, "b": -1}, None),
+        ({"a": -10}, None),
+        ({}, None),
+        ({"a": -HOUR_US - 1, "b": 0}, "begins 1 hour 1 µs before now, and the stream keeps 1 hour"),
+        ({"a": -5, "b": -5}, "ends where it begins"),
+        ({"a": -5, "b": -65_000_005}, "ends 1 minute 5 seconds before it begins"),
+    ],
+)
+def test_edges_that_are_parameters(constants: dict[str, int], message: str | None) -> None:
+    window = lowered(WINDOWED).sources[0].window
+    if message is None:
+        check_window(window, TRADE, constants)
+    else:
+        with pytest.raises(RegisterError, match=message):
+            check_window(window, TRADE, constants)
+
+
+def test_row_counts_that_are_parameters() -> None:
+    window = lowered("SELECT name FROM trade [ROWS :n]").sources[0].window
+    check_window(window, TRADE, {"n": 1})
+    check_window(window, TRADE)
+    with pytest.raises(RegisterError, match="a window of 0 rows of 'trade' is empty"):
+        check_window(window, TRADE, {"n": 0})
+
+
+def test_snapshots_that_are_parameters() -> None:
+    window = lowered("SELECT area FROM weather BEGIN :a END :b").sources[0].window
+    check_window(window, WEATHER, {"a": 1, "b": 2})
+    with pytest.raises(RegisterError, match="ends 1 µs before it begins"):
+        check_window(window, WEATHER, {"a": 2, "b": 1})
+
+
+@pytest.mark.parametrize(
+    ("length_us", "text"),
+    [
+        (0, "0 seconds"),
+        (1, "1 µs"),
+        (5_400_000_000, "1 hour 30 minutes"),
+        (172_800_000_000, "2 days"),
+        (-1_000_000, "-1 second"),
+    ],
+)
+def test_lengths_in_words(length_us: int, text: str) -> None:
+    assert length_text(length_us) == text
+
+
+def test_explain() -> None:
+    def produce(sql: str) -> str:
+        query = lowered(sql)
+        found = classify(query, CATALOG, SETTINGS, refuse=False)
+        return explain(query, CATALOG, found, {"boxes": 1, "state": "materialised since batch 3"})
+
+    check(FIXTURES / "explain.txt", produce)
