@@ -1,0 +1,123 @@
+"""The one decorator of all kernels, and where their compiled code is cached.
+
+A kernel is compiled once for each source text: the cache folder carries a hash of every source file of
+`index/` and `families/`, because Numba notices a change only in the file that defines the kernel and would
+otherwise go on calling a stale helper from another one. Kernels compiled with bounds checks
+(`NUMBA_BOUNDSCHECK=1`) are kept apart, since a warm cache would silently ignore that setting.
+
+Invariant: cached code is loaded only from a folder that this user owns and nobody else may enter (cache
+files are pickles). If no such folder can be made, kernels are compiled anew in each process. With
+`NUMBA_DISABLE_JIT=1` the decorator returns the plain function and touches no disk.
+
+Cost: a first compilation takes seconds (`weir.index.warm` reports it), loading from the cache milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numba.core.config
+
+F = TypeVar("F", bound=Callable[..., Any])
+Scalar = Any  # a number inside a kernel, whose machine type Numba infers
+
+config: Any = numba.core.config  # its settings are made at run time from the environment
+
+KERNELS: list[Any] = []  # all compiled functions, in the order of their definition
+_UNUSED_DAYS_MAX = 30  # cache folders of source texts that nobody ran for this long are removed
+
+
+def source_hash() -> str:
+    """Hash of the sources of all kernels: same text, same compiled code."""
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parent.parent
+    for folder in ("index", "families"):
+        for path in sorted((package / folder).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _bases() -> list[Path]:
+    """Folders to try for the cache, best first."""
+    found = []
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given and os.path.isabs(given):
+        found.append(Path(given) / "weir")
+    else:
+        with contextlib.suppress(RuntimeError):  # a user without a home
+            found.append(Path.home() / ".cache" / "weir")
+    found.append(Path(tempfile.gettempdir()) / f"weir-{os.getuid()}")
+    return found
+
+
+def _made_private(folder: Path) -> bool:
+    """Make `folder` if need be; whether it is this user's alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            return False
+        if status.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _remove_unused(kernels: Path, keep: str) -> None:
+    """Remove the cache folders of old source texts; a process that still uses one merely compiles again."""
+    oldest = time.time() - _UNUSED_DAYS_MAX * 86_400
+    for folder in kernels.iterdir():
+        try:
+            if folder.name != keep and folder.lstat().st_mtime < oldest:
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:  # somebody else removed it first
+            continue
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """The private folder for compiled kernels of exactly this source text; None where none can be made."""
+    name = source_hash() + ("-boundscheck" if config.BOUNDSCHECK else "")
+    for base in _bases():
+        kernels = base / "kernels"
+        if _made_private(base) and _made_private(kernels) and _made_private(kernels / name):
+            os.utime(kernels / name)
+            _remove_unused(kernels, keep=name)
+            return kernels / name
+    return None
+
+
+def kernel(function: F) -> F:
+    """Compile `function` when it is first called: cached, releasing the GIL, no fast math, no threads."""
+    if config.DISABLE_JIT:
+        return function
+    compiled = _compiled(function)
+    KERNELS.append(compiled)
+    return cast(F, compiled)
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    folder = cache_folder()
+    if folder is None:
+        return numba.njit(cache=False, nogil=True)(function)
+    # Numba decides on the place of a function's cache while it decorates, so the setting is needed only
+    # here; other users of Numba in this process keep theirs.
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    finally:
+        config.CACHE_DIR = before

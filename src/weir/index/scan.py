@@ -1,0 +1,79 @@
+"""The plain scan: every box is checked for every event. The floor that other strategies are measured against.
+
+Arrays: those of the box table. Invariant: boxes come in the order of slots, so matches do too, and duplicates of a slot
+follow each other. Cost: one comparison or more for each of m events and n boxes; 12 bytes a box and 20 a constraint.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from weir.index.blocks import search_blocks
+from weir.index.boxes import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
+from weir.index.jit import Scalar, kernel
+
+
+class ScanIndex:
+    """Strategy "scan"."""
+
+    def __init__(self, table: BoxTable, n_slots: int, n_attributes: int) -> None:
+        self._table = frozen(table)
+        self._n_slots = n_slots
+        self._n_attributes = n_attributes
+
+    @classmethod
+    def build(cls, table: BoxTable, n_slots: int, n_attributes: int) -> Self:
+        return cls(check(table, n_slots, n_attributes), n_slots, n_attributes)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {**self._table._asdict(), "numbers": np.array([self._n_slots, self._n_attributes], dtype=np.int64)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        n_slots, n_attributes = arrays["numbers"].tolist()
+        return cls(BoxTable(*(arrays[name] for name in BoxTable._fields)), n_slots, n_attributes)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def search(self, keys: Int64s, muted: Uint8s, pairs_max: int) -> Matches | OverBudget:
+        keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
+
+        def block(event: int, output: Int32s, per_event: Int64s) -> tuple[int, int]:
+            return _scan(self._table, keys, muted, event, output, per_event)
+
+        return search_blocks(block, keys.shape[1], self._n_slots, pairs_max)
+
+
+@kernel
+def _scan(
+    table: BoxTable, keys: Int64s, muted: Uint8s, event: Scalar, output: Int32s, per_event: Int64s
+) -> tuple[Scalar, Scalar]:
+    """Write the slots of events from `event` on until one does not fit; returns that event and the ids written."""
+    written = 0
+    n_events = keys.shape[1]
+    while event < n_events:
+        start = written
+        last = -1  # boxes come in slot order, so a slot's second box that matches comes right behind its first
+        for box in range(len(table.slot_of_box)):
+            slot = table.slot_of_box[box]
+            if slot == last or muted[slot]:
+                continue
+            inside = True
+            for c in range(table.constraint_offsets[box], table.constraint_offsets[box + 1]):
+                key = keys[table.constraint_attribute[c], event]
+                if key < table.constraint_lo[c] or key > table.constraint_hi[c]:
+                    inside = False
+                    break
+            if inside:
+                if written == len(output):
+                    return event, start
+                output[written] = slot
+                written += 1
+                last = slot
+        per_event[event] = written - start
+        event += 1
+    return event, written

@@ -1,0 +1,364 @@
+"""A plain twin of the selection semantics: one row at a time, in pure Python.
+
+It evaluates WHERE, projection and the window of a query over one stream, straight from the syntax tree, on rows that
+are dicts. NULL is None, NaN is a float, an instant or a length of time is whole microseconds, numbers are int,
+float and Decimal and are compared as fractions. No NumPy, no DuckDB, no engine: it is what the oracle is held
+against, and short enough to be checked by reading. Cost: rows × nodes of the query.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from weir.algebra.schema import Stream
+from weir.sql.parse import Parsed
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+DAY_US = 86_400_000_000
+BIGINT_MAX = 2**63 - 1
+EXACT = Context(prec=100)
+UNITS_US = {"MICROSECOND": 1, "MILLISECOND": 10**3, "SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
+UNITS_US |= {"DAY": DAY_US, "WEEK": 7 * DAY_US}
+COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+
+Row = Mapping[str, object]
+
+
+class Type(NamedTuple):
+    name: str  # int bigint double decimal string boolean date timestamp interval null
+    precision: int = 0
+    scale: int = 0
+
+
+class Value(NamedTuple):
+    type: Type
+    value: object
+    constant: bool
+    literal: bool = False  # is a literal itself
+
+
+NUMBERS = ("int", "bigint", "double", "decimal")
+
+
+def select(
+    parsed: Parsed, params: Mapping[str, object], stream: Stream, rows: Sequence[Row], tau_us: int
+) -> list[tuple[object, ...]]:
+    """The answer of `SELECT … FROM stream WHERE …` at τ, in row order. Column names of rows are in lower case."""
+    node = parsed.ast
+    assert isinstance(node, exp.Select)
+    rows = [{name: encoded(value) for name, value in row.items()} for row in rows]
+    row_types = {c.name.lower(): Type(c.type.kind.value, c.type.precision, c.type.scale) for c in stream.columns}
+    where = node.args.get("where")
+    answer = []
+    for row in window(parsed, params, stream, rows, tau_us):
+        look = Evaluation(row, row_types, params)
+        if where is not None and look.value(where.this).value is not True:
+            continue
+        out: list[object] = []
+        for item in node.expressions:
+            if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+                out += [decoded(row_types[c.name.lower()], row[c.name.lower()]) for c in stream.columns]
+            else:
+                found = look.value(item.this if isinstance(item, exp.Alias) else item)
+                out.append(decoded(found.type, found.value))
+        answer.append(tuple(out))
+    return answer
+
+
+def encoded(value: object) -> object:
+    """Instants and lengths of time as microseconds, dates as days since the epoch; the rest as it is."""
+    if isinstance(value, dt.datetime):
+        return (value - EPOCH) // dt.timedelta(microseconds=1)
+    if isinstance(value, dt.date):
+        return (value - EPOCH.date()).days
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(microseconds=1)
+    return value
+
+
+def decoded(type_: Type, value: object) -> object:
+    if value is not None and type_.name == "timestamp":
+        return EPOCH + dt.timedelta(microseconds=value)
+    if value is not None and type_.name == "date":
+        return EPOCH.date() + dt.timedelta(days=value)
+    return value
+
+
+# Windows
+
+
+def window(parsed: Parsed, params: Mapping[str, object], stream: Stream, rows: Sequence[Row], tau_us: int) -> list[Row]:
+    clause = (parsed.source_windows[0].clause if parsed.source_windows else None) or parsed.window
+    begin = -math.inf if stream.keep_us is None else tau_us - stream.keep_us
+    end, last = tau_us, None
+    if clause is not None:
+        last = clause.rows if clause.rows_param is None else params[clause.rows_param]
+        if clause.begin is not None:
+            begin = edge(clause.begin, params, tau_us)
+        if clause.end is not None:
+            end = edge(clause.end, params, tau_us)
+    inside = [(row[stream.time.lower()], i) for i, row in enumerate(rows) if begin < row[stream.time.lower()] <= end]
+    if last is not None:
+        inside = sorted(inside)[-last:]
+    return [rows[i] for i in sorted(i for _, i in inside)]
+
+
+def edge(given, params: Mapping[str, object], tau_us: int) -> int:
+    offset = given.offset_us
+    if given.param is not None:
+        value = params[given.param]
+        if isinstance(value, (int, float)):
+            offset = int(value * given.unit_us)
+        else:
+            offset = encoded(value) * (1 if given.unit_us > 0 else -1)
+    return offset + tau_us if given.relative else offset
+
+
+# Expressions
+
+
+class Evaluation:
+    """The value of expressions for one row."""
+
+    def __init__(self, row: Row, row_types: Mapping[str, Type], params: Mapping[str, object]) -> None:
+        self.row, self.row_types, self.params = row, row_types, params
+
+    def value(self, e: exp.Expr) -> Value:
+        if isinstance(e, exp.Paren):
+            return self.value(e.this)
+        if isinstance(e, exp.Column):
+            return Value(self.row_types[e.name.lower()], self.row[e.name.lower()], False)
+        if isinstance(e, exp.Literal):
+            return Value(Type("string"), e.this, True, True) if e.is_string else number(e.this)
+        if isinstance(e, (exp.Null, exp.Boolean)):
+            return Value(Type("null"), None, True) if isinstance(e, exp.Null) else boolean(bool(e.this), True)
+        if isinstance(e, exp.Placeholder):
+            return Value(type_of(self.params[e.name]), encoded(self.params[e.name]), True)
+        if isinstance(e, exp.Interval):
+            return Value(Type("interval"), int(e.this.name) * unit_us(e.args["unit"].name), True, True)
+        if isinstance(e, (exp.And, exp.Or)):
+            return self.connective(e)
+        if isinstance(e, exp.Not):
+            arg = self.value(e.this)
+            return boolean(None if arg.value is None else not arg.value, arg.constant)
+        if isinstance(e, exp.Is):
+            arg = self.value(e.this)
+            return boolean(arg.value is None, arg.constant)
+        if isinstance(e, exp.Between):
+            low = compare(">=", self.value(e.this), self.value(e.args["low"]))
+            return conjunction([low, compare("<=", self.value(e.this), self.value(e.args["high"]))])
+        if isinstance(e, exp.In):
+            return disjunction([compare("=", self.value(e.this), self.value(x)) for x in e.expressions])
+        if isinstance(e, exp.Like):
+            found = like(self.value(e.this), self.value(e.expression))
+            known = found.value is not None and bool(e.args.get("negate"))  # NOT LIKE
+            return boolean(not found.value, found.constant) if known else found
+        if type(e) in COMPARISONS:
+            return compare(COMPARISONS[type(e)], self.value(e.this), self.value(e.expression))
+        if type(e) in ARITHMETIC:
+            return arithmetic(ARITHMETIC[type(e)], self.value(e.this), self.value(e.expression))
+        if isinstance(e, (exp.Neg, exp.Abs)):
+            return self.signed(e)
+        assert isinstance(e, exp.Cast), f"the twin does not know {type(e).__name__}"
+        return cast(self.value(e.this), e.args["to"])
+
+    def connective(self, e: exp.And | exp.Or) -> Value:
+        parts = [self.value(part) for part in e.flatten()]
+        return conjunction(parts) if isinstance(e, exp.And) else disjunction(parts)
+
+    def signed(self, e: exp.Neg | exp.Abs) -> Value:
+        arg = self.value(e.this)
+        type_ = Type("bigint") if arg.type.name == "int" else arg.type
+        if arg.value is None:
+            return arg._replace(type=type_, literal=False)
+        value = EXACT.abs(arg.value) if isinstance(arg.value, Decimal) else abs(arg.value)
+        if isinstance(e, exp.Neg):
+            value = arg.value.copy_negate() if isinstance(arg.value, Decimal) else -arg.value
+        return Value(type_, value, arg.constant, arg.literal and isinstance(e, exp.Neg))
+
+
+def boolean(value: bool | None, constant: bool) -> Value:
+    return Value(Type("boolean"), value, constant)
+
+
+def conjunction(parts: Sequence[Value]) -> Value:
+    values = [p.value for p in parts]
+    return boolean(False if False in values else None if None in values else True, all(p.constant for p in parts))
+
+
+def disjunction(parts: Sequence[Value]) -> Value:
+    values = [p.value for p in parts]
+    return boolean(True if True in values else None if None in values else False, all(p.constant for p in parts))
+
+
+def unit_us(word: str) -> int:
+    return UNITS_US.get(word.upper()) or UNITS_US[word.upper()[:-1]]
+
+
+def number(text: str) -> Value:
+    if "e" in text.lower():
+        return Value(Type("double"), float(text), True, True)
+    if "." not in text:
+        return Value(Type("bigint"), int(text), True, True)
+    value = Decimal(text)
+    return Value(decimal_type(value), value, True, True)
+
+
+def decimal_type(value: Decimal) -> Type:
+    _, digits, exponent = value.as_tuple()
+    return Type("decimal", max(len(digits), -exponent, 1), -exponent)
+
+
+def type_of(value: object) -> Type:
+    if isinstance(value, Decimal):
+        return decimal_type(value)
+    names = {bool: "boolean", int: "bigint", float: "double", str: "string", dt.datetime: "timestamp", dt.date: "date"}
+    return Type({**names, dt.timedelta: "interval", type(None): "null"}[type(value)])
+
+
+def compare(op: str, left: Value, right: Value) -> Value:
+    constant = left.constant and right.constant
+    if left.value is None or right.value is None:
+        return boolean(None, constant)
+    a, b = left.value, right.value
+    if left.type.name in NUMBERS:
+        if "double" in (left.type.name, right.type.name) and not (exactly(left, right) or exactly(right, left)):
+            a, b = float(a), float(b)
+        a, b = ordered(a), ordered(b)
+    elif isinstance(a, str):
+        a, b = a.encode(), b.encode()
+    elif left.type.name != right.type.name:
+        a, b = (v.value * DAY_US if v.type.name == "date" else v.value for v in (left, right))
+    outcomes = {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}
+    return boolean(outcomes[op], constant)
+
+
+def exactly(value: Value, bound: Value) -> bool:
+    """A whole or decimal value against a double constant is compared without rounding either."""
+    return value.type.name != "double" and not value.constant and bound.constant
+
+
+def ordered(value: object) -> tuple[int, Fraction]:
+    """Numbers in order: −infinity, all the finite ones, +infinity, NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return (2 if math.isnan(value) else 1 if value > 0 else -1, Fraction(0))
+    return (0, Fraction(value))
+
+
+def like(arg: Value, pattern: Value) -> Value:
+    constant = arg.constant and pattern.constant
+    if arg.value is None or pattern.value is None:
+        return boolean(None, constant)
+    parts = {"%": ".*", "_": "."}
+    regex = "".join(parts.get(t) or re.escape(t[-1]) for t in re.findall(r"\\.|.", pattern.value, re.DOTALL))
+    return boolean(re.fullmatch(regex, arg.value, re.DOTALL) is not None, constant)
+
+
+def arithmetic(op: str, left: Value, right: Value) -> Value:
+    constant = left.constant and right.constant
+    kinds = {left.type.name, right.type.name}
+    if not kinds <= set(NUMBERS):
+        type_, value = times(op, left, right)
+    elif op == "/" or "double" in kinds or (op == "%" and "decimal" in kinds):
+        type_, value = Type("double"), doubles(op, left.value, right.value)
+    elif "decimal" in kinds:
+        type_, value = decimals(op, left, right)
+    else:
+        type_, value = Type("bigint"), whole(op, left.value, right.value)
+    return Value(type_, value, constant)
+
+
+def whole(op: str, a: int | None, b: int | None) -> int | None:
+    if a is None or b is None or (op == "%" and b == 0):
+        return None
+    if op == "%":
+        return abs(a) % abs(b) * (1 if a >= 0 else -1)
+    value = {"+": a + b, "-": a - b, "*": a * b}[op]
+    return value if abs(value) <= BIGINT_MAX else None
+
+
+def doubles(op: str, left: object, right: object) -> float | None:
+    if left is None or right is None:
+        return None
+    a, b = float(left), float(right)
+    if op in "/%" and b == 0:
+        return None
+    if op == "%":
+        return math.nan if math.isinf(a) or math.isnan(a) or math.isnan(b) else math.fmod(a, b)
+    return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
+
+
+def decimals(op: str, left: Value, right: Value) -> tuple[Type, object]:
+    (p1, s1), (p2, s2) = digits(left), digits(right)
+    if op == "*":
+        precision, scale = p1 + p2, s1 + s2
+    else:
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale + 1
+    if precision > 18:
+        return Type("double"), doubles(op, left.value, right.value)
+    type_ = Type("decimal", precision, scale)
+    if left.value is None or right.value is None:
+        return type_, None
+    a, b = Decimal(left.value), Decimal(right.value)
+    return type_, {"+": EXACT.add, "-": EXACT.subtract, "*": EXACT.multiply}[op](a, b)
+
+
+def digits(v: Value) -> tuple[int, int]:
+    if v.type.name == "decimal":
+        return v.type.precision, v.type.scale
+    if v.literal:
+        return len(str(abs(v.value))), 0
+    return (10 if v.type.name == "int" else 19), 0
+
+
+def times(op: str, left: Value, right: Value) -> tuple[Type, int | None]:
+    a, b = left.type.name, right.type.name
+    sign = 1 if op == "+" else -1
+    unknown = left.value is None or right.value is None
+    if a == "date" and b == "interval":
+        uneven = unknown or right.value % DAY_US
+        return Type("date"), None if uneven else left.value + sign * right.value // DAY_US
+    if b == "interval":
+        return left.type, None if unknown else left.value + sign * right.value
+    assert (a, b, op) == ("timestamp", "timestamp", "-"), f"the twin does not know {a} {op} {b}"
+    return Type("interval"), None if unknown else left.value - right.value
+
+
+def cast(arg: Value, to: exp.DataType) -> Value:
+    name = {"TEXT": "string", "TIMESTAMPTZ": "timestamp"}.get(to.this.name, to.this.name.lower())
+    type_ = Type(name, *(int(p.name) for p in to.expressions)) if name == "decimal" else Type(name)
+    if arg.literal and isinstance(arg.value, str):
+        moment = dt.datetime.fromisoformat(arg.value).replace(tzinfo=dt.UTC)
+        return Value(type_, encoded(moment if name == "timestamp" else moment.date()), True, True)
+    value = arg.value
+    if value is not None:
+        value = converted(value, arg.type, type_)
+    return Value(type_, value, arg.constant, arg.literal)
+
+
+def converted(value: object, given: Type, wanted: Type) -> object:
+    if wanted.name in ("int", "bigint"):
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        limits = {"int": (-(2**31), 2**31 - 1), "bigint": (-BIGINT_MAX, BIGINT_MAX)}[wanted.name]
+        return int(value) if limits[0] <= int(value) <= limits[1] else None
+    if wanted.name == "double":
+        return float(value)
+    if wanted.name == "decimal":
+        rounded = Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), ROUND_HALF_UP, EXACT)
+        return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None
+    if (given.name, wanted.name) == ("timestamp", "date"):
+        return value // DAY_US
+    if (given.name, wanted.name) == ("date", "timestamp"):
+        return value * DAY_US
+    return str(value) if wanted.name == "string" else value
