@@ -1,0 +1,32 @@
+"""Named arrays under the root: `segments` files reached through `Files`, local or not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weir.errors import StoreError
+from weir.store.files import Files, LocalFiles
+from weir.store.segments import Array, map_arrays, write_arrays
+
+
+def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+    """Write named arrays; durable when it returns. A cache file of the same name is replaced whole."""
+    if isinstance(files, LocalFiles):
+        write_arrays(files.root / path, arrays, meta)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "arrays"
+        write_arrays(whole, arrays, meta)
+        files.delete(path)
+        files.write(path, whole.read_bytes())
+
+
+def read_arrays(files: Files, path: str) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Map named arrays read-only; a missing, cut or damaged file is a StoreError."""
+    local = files.local_path(path)
+    if local is None:
+        raise StoreError(f"file '{path}' is missing")
+    return map_arrays(local)

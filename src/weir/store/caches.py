@@ -1,0 +1,64 @@
+"""Cache documents: the folded form of a prefix of documents, so that opening does not read them all.
+
+    cache/<kind>-<n>[.suffix]   made of documents 0 … n − 1 (or batches 0 … n)
+
+Invariant: a cache is believed only if its checksum is right and its owner finds that it is about the very
+documents that are there (each owner compares a token of the newest one). So deleting, cutting or mixing up
+cache files changes nothing but the time the next opening takes; failing to write one is no error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+
+from weir.errors import StoreError
+from weir.store.files import Files
+
+
+def save(files: Files, kind: str, number: int, parts: Sequence[bytes], suffix: str = "") -> None:
+    """Keep a cache document and forget all but the one before it, which somebody may be reading."""
+    with contextlib.suppress(StoreError):
+        older = [path for path, found in _numbered(files, kind) if found < number]
+        files.create(f"cache/{kind}-{number}{suffix}", _pack(parts))
+        for path in older[1:]:
+            files.delete(path)
+
+
+def load(files: Files, kind: str) -> Iterator[tuple[int, list[bytes]]]:
+    """The readable cache documents of a kind, newest first: (number, parts)."""
+    with contextlib.suppress(StoreError):
+        for path, number in _numbered(files, kind):
+            parts = _unpack(files.read(path))
+            if parts is not None:
+                yield number, parts
+
+
+def _numbered(files: Files, kind: str) -> list[tuple[str, int]]:
+    """Newest first. A listing is a hint, and so is a cache."""
+    found = []
+    for entry in files.list("cache"):
+        head, _, tail = entry.path.removeprefix("cache/").partition("-")
+        digits = tail.partition(".")[0]
+        if head == kind and digits.isdigit():
+            found.append((entry.path, int(digits)))
+    return sorted(found, key=lambda f: -f[1])
+
+
+def _pack(parts: Sequence[bytes]) -> bytes:
+    lengths = json.dumps([len(p) for p in parts]).encode()
+    body = b"".join([lengths, b"\n", *parts])
+    return b"%08x\n" % zlib.crc32(body) + body
+
+
+def _unpack(data: bytes | None) -> list[bytes] | None:
+    if data is None or data[8:9] != b"\n" or data[:8] != b"%08x" % zlib.crc32(data[9:]):
+        return None
+    lengths, _, rest = data[9:].partition(b"\n")
+    parts = []
+    for length in json.loads(lengths):
+        parts.append(rest[:length])
+        rest = rest[length:]
+    return parts

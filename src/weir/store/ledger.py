@@ -1,0 +1,255 @@
+"""The ledger: for each batch one plan, pinned before any work, and one done document, its only commit point.
+
+    ledger/000000000007.plan   which queries, which clock, which floors: everything a replay must see again
+    ledger/000000000007.done   the manifest: row files with their row ids, match files, late files, decisions
+
+Both are created with put-if-absent and never change. Invariants: the done documents form a prefix 0..n of the
+numbers (batch n+1 is planned only after n is done); at most one plan beyond that prefix exists; a row, match
+or late file is part of the truth exactly if a done document names it. They hold because `create` has one
+winner, and because the loop (`weir.runtime.loop`) creates `done` only when every file it names is durable.
+
+Files carry the number of their batch in their names (`data_path`): a file of a batch that is done and that
+its done document does not name can never be named any more, which is what lets vacuum remove it safely.
+
+Cost: a document is about 0.5 kB and 150 bytes a file; finding the last done batch takes O(log n) probes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from weir.errors import StoreError
+from weir.store.files import Files, unique
+
+FORMAT = 1  # of both documents; a reader refuses any other number
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a batch must see, however often it is run."""
+
+    batch: int
+    engine: str  # whose ledger this is: Identity.engine
+    registry: int  # registry documents 0 … registry − 1 are included
+    catalog: int  # catalog documents 0 … catalog − 1 are included
+    wall_us: int  # the wall clock when the plan was made
+    now_us: int | None  # the weir's clock before the batch; None: no row was ever accepted
+    floors: dict[str, int | None]  # per stream: rows older than this are late; None: no limit
+    read_floors: dict[str, int | None]  # per stream: files whose rows are all older may be gone; None: none are
+    frontiers: dict[str, int]  # reserved for deferred refresh: how far each (family, source) has got
+    token: str  # unique; tells the plans of two drivers apart
+
+    def to_json(self) -> bytes:
+        return _dump(
+            {
+                "batch": self.batch,
+                "engine": self.engine,
+                "registry": self.registry,
+                "catalog": self.catalog,
+                "wall_us": self.wall_us,
+                "now_us": self.now_us,
+                "floors": self.floors,
+                "read_floors": self.read_floors,
+                "frontiers": self.frontiers,
+                "token": self.token,
+            }
+        )
+
+    @staticmethod
+    def from_json(data: bytes) -> Plan:
+        return _load("plan", data, lambda d: Plan(**d))
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """Accepted rows of one stream: row ids first_row … first_row + count − 1, in the order of the file."""
+
+    stream: str
+    path: str
+    first_row: int
+    count: int
+    t_min_us: int
+    t_max_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateFile:
+    """Rejected rows of one stream, counted by reason."""
+
+    stream: str
+    path: str
+    count: int
+    reasons: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFile:
+    """What one slice of the match job wrote."""
+
+    path: str
+    slice: int
+    pairs: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Reserved for memory limits: rows below `row` of a stream are given up early."""
+
+    stream: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The manifest of a finished batch."""
+
+    batch: int
+    plan_token: str
+    now_us: int | None  # the weir's clock after the batch
+    rows: tuple[RowFile, ...]
+    late: tuple[LateFile, ...]
+    matches: tuple[MatchFile, ...]
+    demoted: tuple[int, ...]  # queries recomputed at fetch from now on
+    evictions: tuple[Eviction, ...]
+    inbox_next: int  # tickets below this are consumed
+    row_counts: dict[str, int]  # per stream: the next row id after the batch
+    wall_us: int
+    attempt: str = field(default_factory=unique)  # unique; tells two drivers with one plan apart
+
+    def to_json(self) -> bytes:
+        return _dump(
+            {
+                "batch": self.batch,
+                "plan_token": self.plan_token,
+                "now_us": self.now_us,
+                "rows": [[r.stream, r.path, r.first_row, r.count, r.t_min_us, r.t_max_us] for r in self.rows],
+                "late": [[f.stream, f.path, f.count, f.reasons] for f in self.late],
+                "matches": [[m.path, m.slice, m.pairs, m.events] for m in self.matches],
+                "demoted": self.demoted,
+                "evictions": [[e.stream, e.row] for e in self.evictions],
+                "inbox_next": self.inbox_next,
+                "row_counts": self.row_counts,
+                "wall_us": self.wall_us,
+                "attempt": self.attempt,
+            }
+        )
+
+    @staticmethod
+    def from_json(data: bytes) -> Done:
+        def build(d: dict[str, Any]) -> Done:
+            d["rows"] = tuple(RowFile(*r) for r in d["rows"])
+            d["late"] = tuple(LateFile(*f) for f in d["late"])
+            d["matches"] = tuple(MatchFile(*m) for m in d["matches"])
+            d["evictions"] = tuple(Eviction(*e) for e in d["evictions"])
+            d["demoted"] = tuple(d["demoted"])
+            return Done(**d)
+
+        return _load("done document", data, build)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that this document names."""
+        return (*(r.path for r in self.rows), *(f.path for f in self.late), *(m.path for m in self.matches))
+
+
+T = TypeVar("T")
+D = TypeVar("D", Plan, Done)
+
+
+def _dump(content: Mapping[str, object]) -> bytes:
+    return json.dumps({"format": FORMAT, **content}, separators=(",", ":")).encode()
+
+
+def _load(what: str, data: bytes, build: Callable[[dict[str, Any]], T]) -> T:
+    try:
+        content = json.loads(data)
+        found = content.pop("format")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"a {what} is not readable: {error!r}", hint=RESTORE) from error
+    if found != FORMAT:
+        hint = "it was written by another version of Weir; use that one"
+        raise StoreError(f"a {what} has format {found}, this version reads {FORMAT}", hint=hint)
+    try:
+        return build(content)
+    except (TypeError, KeyError, ValueError) as error:
+        raise StoreError(f"a {what} lacks a field: {error}", hint=RESTORE) from error
+
+
+RESTORE = "the ledger is the truth and cannot be rebuilt: restore the file from a backup"
+
+
+def plan_path(batch: int) -> str:
+    return f"ledger/{batch:012d}.plan"
+
+
+def done_path(batch: int) -> str:
+    return f"ledger/{batch:012d}.done"
+
+
+def data_path(folder: str, batch: int, suffix: str = "arrow", stream: str = "") -> str:
+    """A new unique name in `rows`, `late` or `matches`, with the batch that writes it as its first part."""
+    middle = f"{stream}/" if stream else ""
+    return f"{folder}/{middle}{batch:012d}-{unique()}.{suffix}"
+
+
+def batch_of_path(path: str) -> int | None:
+    """The batch that a name made by `data_path` belongs to."""
+    number = path.rpartition("/")[2].partition("-")[0]
+    return int(number) if len(number) == 12 and number.isascii() and number.isdigit() else None
+
+
+class Ledger:
+    """The plan and done documents of one weir."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    def plan(self, batch: int) -> Plan | None:
+        path = plan_path(batch)
+        data = self.files.read(path)
+        return None if data is None else _checked(path, batch, data, Plan.from_json)
+
+    def done(self, batch: int) -> Done | None:
+        path = done_path(batch)
+        data = self.files.read(path)
+        return None if data is None else _checked(path, batch, data, Done.from_json)
+
+    def create_plan(self, plan: Plan) -> bool:
+        return self.files.create(plan_path(plan.batch), plan.to_json())
+
+    def create_done(self, done: Done) -> bool:
+        return self.files.create(done_path(done.batch), done.to_json())
+
+    def last_done(self, hint: int = -1) -> int:
+        """The number of the newest done batch, −1 if there is none. `hint`: a batch known to be done."""
+        return last_number(lambda n: self.files.exists(done_path(n)), hint)
+
+
+def last_number(exists: Callable[[int], bool], known: int) -> int:
+    """The last number of a gap-free sequence, from one that is known to be in it (−1: none).
+
+    Gallops, then halves: one probe when nothing is new, O(log distance) otherwise.
+    """
+    step = 1
+    while exists(known + step):
+        known += step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if exists(known + step):
+            known += step
+    return known
+
+
+def _checked(path: str, batch: int, data: bytes, parse: Callable[[bytes], D]) -> D:
+    try:
+        document = parse(data)
+    except StoreError as error:
+        raise StoreError(f"{path}: {str(error).removeprefix('store: ')}") from error
+    if document.batch != batch:
+        raise StoreError(f"{path} is the document of batch {document.batch}", hint=RESTORE)
+    return document

@@ -1,0 +1,316 @@
+"""The registry: which queries stand, as numbered groups of registrations and drops.
+
+    registry/000000000012   one Arrow IPC file; what it is stands in the schema's metadata under `weir`
+       register             a shape (SQL with its constants taken out) and a column c0, c1, … for each
+                            constant; row i is one query
+       drop                 a column `id` of the queries that go
+
+The number of a document orders it: a batch whose plan says `registry = n` sees documents 0 … n − 1. Query ids
+are not stored: a group's first id is the number of queries registered before it, so ids are the same for
+every reader and never reused, because documents are never changed or deleted (a drop is one more document).
+
+In memory: one GroupRef a group, never an object a query; constants are memory-mapped when they are asked for.
+Cost: `refresh` reads new documents only (one probe if there are none), `group_of` is a binary search. The
+directory is kept as a cache file every `CACHE_EVERY` documents, so that opening 100,000 groups reads one
+file; the file is ignored if it is damaged or not about the documents that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weir.algebra.schema import DataType
+from weir.errors import QueryError, StoreError
+from weir.store import caches
+from weir.store.arrow import DAMAGED, from_ipc, map_table, to_ipc
+from weir.store.catalog import parse_type
+from weir.store.files import Files, unique
+from weir.store.ledger import RESTORE
+
+FORMAT = 1
+CACHE_EVERY = 1_000  # documents
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """One group of registrations of one shape: queries first_id … first_id + count − 1."""
+
+    number: int  # of its document
+    first_id: int
+    count: int
+    shape_text: str
+    types: tuple[DataType, ...]  # of the constants c0, c1, …
+    family: str
+    stream: str
+    catalog: int  # how many catalog documents there were when it was registered
+
+
+class Registry:
+    """The standing queries of one weir; any number of processes may register and drop, and threads share one."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._lock = threading.RLock()  # over all that follows
+        self._count = 0  # documents known
+        self._queries = 0  # queries in them
+        self._groups: list[GroupRef] = []
+        self._group_numbers: list[int] = []
+        self._group_first_ids: list[int] = []
+        self._dropped: Ids = np.empty(0, np.int64)  # sorted, unique
+        self._drop_numbers: Ids = np.empty(0, np.int64)  # of _dropped: the first document that drops it
+        self._last_token = ""  # of the newest document, to tell whether a cache is about these documents
+        self._opened = False  # whether a cache file was looked for
+        self._cached = 0  # documents in the newest cache file we know of
+
+    # ── writing ──
+
+    def register(
+        self,
+        shape_text: str,
+        types: Sequence[DataType],
+        constants: pa.Table,
+        family: str,
+        stream: str,
+        catalog: int,
+    ) -> GroupRef:
+        """Add one query for each row of `constants`; durable when it returns.
+
+        Its columns are c0, c1, … as `types` says. A shape without constants has one column of any name and
+        type, since a table without columns has no rows either.
+        """
+        if constants.num_rows == 0:
+            raise StoreError("a group of registrations has no rows")
+        if constants.column_names != [f"c{i}" for i in range(len(types))] and types:
+            raise StoreError(f"constants are {constants.column_names}, expected c0 … c{len(types) - 1}")
+        about = {
+            "kind": "register",
+            "shape": shape_text,
+            "types": [str(t) for t in types],
+            "family": family,
+            "stream": stream,
+            "catalog": catalog,
+            "count": constants.num_rows,
+        }
+        number = self._append(about, constants)
+        return self._groups[bisect_left(self._group_numbers, number)]
+
+    def drop(self, ids: Ids) -> int:
+        """Drop queries, all or none; returns the number of the document. Unknown ids are refused."""
+        wanted = np.unique(np.asarray(ids, np.int64))
+        self.refresh()
+        for one in wanted[(wanted < 0) | (wanted >= self._queries)]:
+            raise QueryError(f"there is no query {one}", hint=f"ids go from 0 to {self._queries - 1}")
+        for one in wanted[np.isin(wanted, self._dropped)]:
+            raise QueryError(f"query {one} was dropped already, in registry document {self.drop_number(int(one))}")
+        if len(wanted) == 0:
+            raise QueryError("no ids to drop were given")
+        return self._append({"kind": "drop", "count": len(wanted)}, pa.table({"id": wanted}))
+
+    def _append(self, about: dict[str, object], body: pa.Table) -> int:
+        token = unique()
+        metadata = {b"weir": json.dumps({"format": FORMAT, "token": token, **about}).encode()}
+        data = to_ipc(body, metadata)
+        while True:
+            self.refresh()
+            number = self._count
+            if self.files.create(path_of(number), data):
+                self.refresh()
+                return number
+
+    # ── reading ──
+
+    @property
+    def count(self) -> int:
+        """Documents known, as of the last refresh."""
+        return self._count
+
+    @property
+    def queries(self) -> int:
+        """Queries ever registered, dropped ones included, as of the last refresh."""
+        return self._queries
+
+    def refresh(self) -> None:
+        """Take in the documents that are new."""
+        with self._lock:
+            if not self._opened:
+                found = (n for n, parts in caches.load(self.files, "registry") if self._restore(n, parts))
+                self._cached = next(found, 0)
+                self._opened = True
+            before = self._count
+            drops: list[tuple[int, Ids]] = []
+            try:
+                while (data := self.files.read(path_of(self._count))) is not None:
+                    self._take(self._count, data, drops)
+                    self._count += 1
+            finally:  # also when a read fails: the documents before it are counted, so their drops must be
+                if drops:
+                    self._merge_drops(drops)
+            if self._count > before and self._count - self._cached >= CACHE_EVERY:
+                self._save_cache()
+
+    def groups(self, upto: int | None = None) -> Sequence[GroupRef]:
+        """The groups of documents 0 … upto − 1, or of all known ones, in order."""
+        with self._lock:
+            if upto is None:
+                return tuple(self._groups)
+            self._require(upto)
+            return tuple(self._groups[: bisect_left(self._group_numbers, upto)])
+
+    def group_of(self, query: int) -> GroupRef:
+        """The group a query belongs to."""
+        with self._lock:
+            if query >= self._queries:
+                self.refresh()
+            if not 0 <= query < self._queries:
+                raise QueryError(f"there is no query {query}", hint=f"ids go from 0 to {self._queries - 1}")
+            return self._groups[bisect_left(self._group_first_ids, query + 1) - 1]
+
+    def constants(self, group: GroupRef) -> pa.Table:
+        """The constants of a group, memory-mapped; row i belongs to query first_id + i."""
+        path = path_of(group.number)
+        table = map_table(self.files, path)
+        if table.num_rows != group.count:
+            raise StoreError(f"{path} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
+        return table.replace_schema_metadata(None)
+
+    def dropped(self, upto: int | None = None) -> Ids:
+        """The ids dropped by documents 0 … upto − 1, or by all known ones; sorted."""
+        with self._lock:
+            if upto is None:
+                return self._dropped
+            self._require(upto)
+            return self._dropped[self._drop_numbers < upto]
+
+    def drop_number(self, query: int) -> int | None:
+        """The document that dropped a query, or None while it stands."""
+        with self._lock:
+            at = int(np.searchsorted(self._dropped, query))
+            if at < len(self._dropped) and self._dropped[at] == query:
+                return int(self._drop_numbers[at])
+            return None
+
+    def queries_upto(self, upto: int) -> int:
+        """How many queries documents 0 … upto − 1 registered: ids below it existed then."""
+        with self._lock:
+            self._require(upto)
+            at = bisect_left(self._group_numbers, upto)
+            return self._groups[at].first_id if at < len(self._groups) else self._queries
+
+    def _require(self, upto: int) -> None:
+        if upto > self._count:
+            self.refresh()
+        if upto > self._count:
+            raise StoreError(f"{path_of(self._count)} is missing, though document {upto - 1} exists", hint=RESTORE)
+
+    def _take(self, number: int, data: bytes, drops: list[tuple[int, Ids]]) -> None:
+        """Add one document to the directory."""
+        path = path_of(number)
+        try:
+            reader = pa.ipc.open_file(pa.BufferReader(data))
+            about = json.loads(reader.schema.metadata[b"weir"])
+            if about["format"] != FORMAT:
+                raise StoreError(f"{path} has format {about['format']}, this version reads {FORMAT}")
+            token = about["token"]  # all that can be missing is looked up before anything changes
+            if about["kind"] == "register":
+                types = tuple(parse_type(t) for t in about["types"])
+                self._add_group(
+                    GroupRef(
+                        number,
+                        self._first_id(),
+                        about["count"],
+                        about["shape"],
+                        types,
+                        about["family"],
+                        about["stream"],
+                        about["catalog"],
+                    )
+                )
+            elif about["kind"] == "drop":
+                drops.append((number, reader.read_all()["id"].to_numpy()))
+            else:
+                raise StoreError(f"{path} is a '{about['kind']}', expected register or drop")
+            self._last_token = token
+        except (*DAMAGED, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path} is damaged: {error!r}", hint=RESTORE) from error
+
+    def _first_id(self) -> int:
+        return self._queries
+
+    def _add_group(self, group: GroupRef) -> None:
+        self._groups.append(group)
+        self._group_numbers.append(group.number)
+        self._group_first_ids.append(group.first_id)
+        self._queries = group.first_id + group.count
+
+    def _merge_drops(self, drops: list[tuple[int, Ids]]) -> None:
+        ids = np.concatenate([self._dropped, *(i for _, i in drops)])
+        numbers = np.concatenate([self._drop_numbers, *(np.full(len(i), n, np.int64) for n, i in drops)])
+        # unique() keeps the first occurrence, and documents come in order: the first drop of an id counts.
+        self._dropped, first = np.unique(ids, return_index=True)
+        self._drop_numbers = numbers[first]
+        self._dropped.flags.writeable = False
+
+    # ── the directory's cache ──
+
+    def _save_cache(self) -> None:
+        """Keep the directory as one file. A cache: failing to write it is no error."""
+        shapes = list({g.shape_text: None for g in self._groups})
+        kinds = list({(g.types, g.family, g.stream): None for g in self._groups})
+        shape_at = {shape: i for i, shape in enumerate(shapes)}
+        kind_at = {kind: i for i, kind in enumerate(kinds)}
+        about = {
+            "format": FORMAT,
+            "count": self._count,
+            "token": self._last_token,
+            "shapes": shapes,
+            "kinds": [[[str(t) for t in types], family, stream] for types, family, stream in kinds],
+        }
+        groups = self._groups
+        body = pa.table(
+            {
+                "number": pa.array(self._group_numbers, pa.int64()),
+                "count": pa.array([g.count for g in groups], pa.int64()),
+                "catalog": pa.array([g.catalog for g in groups], pa.int64()),
+                "shape": pa.array([shape_at[g.shape_text] for g in groups], pa.int32()),
+                "kind": pa.array([kind_at[(g.types, g.family, g.stream)] for g in groups], pa.int32()),
+            }
+        )
+        drops = pa.table({"id": self._dropped, "number": self._drop_numbers})
+        parts = [json.dumps(about).encode(), bytes(to_ipc(body)), bytes(to_ipc(drops))]
+        caches.save(self.files, "registry", self._count, parts, ".arrow")
+        self._cached = self._count
+
+    def _restore(self, number: int, parts: list[bytes]) -> bool:
+        """Start from a cache file, if it is about the documents that are there."""
+        about = json.loads(parts[0])
+        newest = self.files.read(path_of(number - 1))
+        if about["format"] != FORMAT or about["count"] != number or newest is None:
+            return False
+        metadata = pa.ipc.open_file(pa.BufferReader(newest)).schema.metadata
+        if json.loads(metadata[b"weir"])["token"] != about["token"]:
+            return False
+        kinds = [(tuple(parse_type(t) for t in ts), family, stream) for ts, family, stream in about["kinds"]]
+        columns = from_ipc(parts[1], "a cache").to_pydict()
+        for at, count, catalog, shape, kind in zip(*columns.values(), strict=True):
+            types, family, stream = kinds[kind]
+            text = about["shapes"][shape]
+            self._add_group(GroupRef(at, self._first_id(), count, text, types, family, stream, catalog))
+        drops = from_ipc(parts[2], "a cache")
+        self._dropped = drops["id"].to_numpy()
+        self._drop_numbers = drops["number"].to_numpy()
+        self._last_token = about["token"]
+        self._count = number
+        return True
+
+
+def path_of(number: int) -> str:
+    return f"registry/{number:012d}"

@@ -1,0 +1,84 @@
+"""Row files: the rows of one stream that one ingest task accepted, as one uncompressed Arrow IPC file.
+
+A file holds one record batch in arrival order, so that mapping it costs microseconds and a column is one
+contiguous array. Row ids are not in the file: the done document gives its first id, and ids are positions.
+`late/` files are the same with one more column, the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.algebra.schema import Column, DataType, Kind, Stream
+from weir.errors import StoreError
+from weir.store.files import Files
+from weir.store.ledger import data_path
+
+REASON = "weir_reason"
+
+_ARROW = {
+    Kind.INT: pa.int32(),
+    Kind.BIGINT: pa.int64(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Kind.INTERVAL: pa.int64(),
+    Kind.NULL: pa.null(),
+}
+
+
+def arrow_type(type: DataType) -> pa.DataType:
+    """How a value of this type is kept in files and answers; an interval is its microseconds."""
+    if type.kind is Kind.DECIMAL:
+        return pa.decimal128(type.precision, type.scale)
+    return _ARROW[type.kind]
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    return pa.schema([(c.name, arrow_type(c.type)) for c in columns])
+
+
+def times_us(rows: pa.Table, stream: Stream) -> pa.Array:
+    """The time column as int64 µs (NULL stays NULL)."""
+    column = rows.column(stream.time)
+    return pc.cast(column.cast(pa.timestamp("us", "UTC")), pa.int64()).combine_chunks()
+
+
+def encode_table(table: pa.Table) -> pa.Buffer:
+    """The bytes of an Arrow IPC file with one record batch."""
+    sink = pa.BufferOutputStream()
+    table = table.combine_chunks()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=max(1, table.num_rows))
+    return sink.getvalue()
+
+
+def write_table(files: Files, folder: str, batch: int, table: pa.Table) -> str:
+    """Write a file under a new name and return its path; it exists for readers once a document names it."""
+    path = data_path(folder, batch)
+    files.write(path, encode_table(table))
+    return path
+
+
+def read_table(files: Files, path: str) -> pa.Table:
+    """A row file's table, memory-mapped where the files are local."""
+    local = files.local_path(path)
+    try:
+        if local is not None:
+            with pa.memory_map(str(local)) as source:
+                return pa.ipc.open_file(source).read_all()
+        data = files.read(path)
+        if data is None:
+            raise FileNotFoundError(path)
+        return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    except FileNotFoundError as missing:
+        raise StoreError(
+            f"file '{path}' is missing", hint="it was removed as expired while it was read; fetch again"
+        ) from missing
+    except pa.ArrowInvalid as damaged:
+        raise StoreError(f"file '{path}' is damaged: {damaged}", hint="restore it from a backup") from damaged

@@ -1,0 +1,117 @@
+"""Plain named arrays in one file, memory-mapped read-only: how indexes and other caches lie on disk.
+
+    head:       magic 8 · version u32 · bytes of the directory u32 · its offset u64 · its crc32 u32 · 0 u32
+    arrays, each at a multiple of 64 bytes, C order
+    directory:  JSON {"arrays": [[name, dtype, shape, offset, crc32], …], "meta": {…}}
+    trailer:    crc32 of the directory u32 · magic 8, the last 12 bytes of the file
+
+Invariant: a file under its final name is whole, because it is written under a temporary name, synced and
+renamed. Should a disk lose or cut it all the same, the length that follows from the head, the directory's
+checksum and the trailer (written last) say so at opening, and the caller builds it again: it is a cache. The
+arrays' own checksums are looked at only with `verify=True`, since that reads the whole file.
+
+Cost: opening is one mmap and a JSON header, about 50 µs, whatever the size; all processes of a host share the
+pages. A file is never changed under its name: cutting a mapped file would kill its readers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.errors import StoreError
+from weir.store.files import reach, sync_folder, unique
+
+Array = npt.NDArray[Any]
+
+MAGIC = b"WEIRSEG\x01"
+VERSION = 1
+ALIGN = 64
+_HEAD = struct.Struct("<8sIIQII")
+_TRAILER = struct.Struct("<I8s")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+    """Write all arrays to a file; durable when it returns. An older file of that name is replaced whole."""
+    directory: list[list[Any]] = []
+    flat = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    offset = ALIGN
+    for name, array in flat.items():
+        if array.dtype.hasobject:
+            raise StoreError(f"array '{name}' holds Python objects; only plain numbers can be mapped")
+        directory.append([name, array.dtype.str, array.shape, offset, zlib.crc32(_bytes_of(array))])
+        offset = _aligned(offset + array.nbytes)
+    header = json.dumps({"arrays": directory, "meta": dict(meta)}, separators=(",", ":")).encode()
+    checksum = zlib.crc32(header)
+    head = _HEAD.pack(MAGIC, VERSION, len(header), offset, checksum, 0)
+    temporary = path.with_name(f".{path.name}.{unique()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "xb") as file:
+            file.write(head)
+            for (_, _, _, start, _), array in zip(directory, flat.values(), strict=True):
+                file.seek(start)
+                file.write(_bytes_of(array))
+                reach("half a segment file")
+            file.seek(offset)
+            file.write(header)
+            file.write(_TRAILER.pack(checksum, MAGIC))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        hint = f"free some space under {path.parent} and run again; the file is a cache and will be rebuilt"
+        raise StoreError(f"cannot write segment {path}: {error.strerror or error}", hint=hint) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def map_arrays(path: Path, verify: bool = False) -> tuple[dict[str, Array], dict[str, Any]]:
+    """A file's arrays, mapped read-only, and its meta. Missing, cut or damaged: StoreError, build again."""
+    try:
+        with open(path, "rb") as file:
+            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
+        raise StoreError(f"segment {path} cannot be opened: {error}") from error
+    if len(view) < _HEAD.size + _TRAILER.size:
+        raise StoreError(f"segment {path} is cut: {len(view)} bytes")
+    magic, version, header_bytes, offset, checksum, _ = _HEAD.unpack_from(view)
+    if magic != MAGIC or version != VERSION:
+        raise StoreError(f"segment {path} is not of version {VERSION} of this format")
+    end = offset + header_bytes
+    if end + _TRAILER.size != len(view):
+        raise StoreError(f"segment {path} is cut: {len(view)} of {end + _TRAILER.size} bytes")
+    header = view[offset:end]
+    if zlib.crc32(header) != checksum or _TRAILER.unpack_from(view, end) != (checksum, MAGIC):
+        raise StoreError(f"segment {path} is damaged: its directory or its end is not what was written")
+    content = json.loads(bytes(header))
+    arrays: dict[str, Array] = {}
+    for name, dtype, shape, start, array_checksum in content["arrays"]:
+        kind = np.dtype(dtype)
+        count = int(np.prod(shape, dtype=np.int64))
+        array = np.frombuffer(view, kind, count, start).reshape(shape) if count else np.empty(shape, kind)
+        array.flags.writeable = False
+        if verify and zlib.crc32(_bytes_of(array)) != array_checksum:
+            raise StoreError(f"segment {path} is damaged: array '{name}' does not have its checksum")
+        arrays[name] = array
+    return arrays, content["meta"]
+
+
+def _bytes_of(array: Array) -> memoryview | bytes:
+    return array.reshape(-1).view(np.uint8).data if array.size else b""
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGN) * ALIGN

@@ -1,0 +1,304 @@
+"""The state: what the done documents add up to, folded once and then kept up to date.
+
+It answers where rows are (which file holds row id r, which files may hold times in a range), which match
+files there are, which queries are demoted, from which batch on a registration counts, and how far the clock
+and the floors have got. It is a pure function of the ledger's prefix 0 … `last`, so two processes at the same
+batch agree, and `refresh` only ever moves forward.
+
+Rows of a stream are files in row id order; per file one line of int64s (batch, first row, count, smallest and
+largest time), so that lookups are binary searches and masks over arrays. Files whose rows all lie below the
+read floor have left the state (and, after a vacuum, the disk); so have match files of batches without rows.
+
+Cost: two small reads and about 50 µs a new batch, one probe if there is none; memory follows the kept rows,
+not the age of the weir. Every `CACHE_EVERY` batches the state is kept under cache/, so that opening reads one
+file and the batches since. Not for sharing between threads.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.errors import StoreError
+from weir.store import caches
+from weir.store.ledger import RESTORE, Done, LateFile, Ledger, MatchFile, Plan, RowFile
+
+FORMAT = 1
+CACHE_EVERY = 256  # batches
+PRUNE_EVERY = 64  # batches; expired files are invisible at once, and forgotten this often
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RowFiles:
+    """The row files of one stream that are not expired, in row id order; all arrays are by file."""
+
+    paths: tuple[str, ...]
+    batch: Longs
+    first_row: Longs
+    count: Longs
+    t_min_us: Longs
+    t_max_us: Longs
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What is known of one stream."""
+
+    files: list[RowFile]
+    figures: Longs  # [file]: batch, first row, count, smallest and largest time; with room for more files
+    mark_batches: list[int]  # batches that brought rows …
+    mark_rows: list[int]  # … and the next row id after each
+    marks_forgotten: bool = False
+    view: RowFiles | None = None  # made when asked for, until the next batch
+
+    def add(self, file: RowFile, batch: int) -> None:
+        at = len(self.files)
+        if at == len(self.figures):
+            larger = np.empty((max(16, 2 * at), 5), np.int64)
+            larger[:at] = self.figures
+            self.figures = larger
+        self.figures[at] = (batch, file.first_row, file.count, file.t_min_us, file.t_max_us)
+        self.files.append(file)
+
+
+class State:
+    """The fold of the done documents of one weir."""
+
+    def __init__(self) -> None:
+        self.last = -1  # the newest batch folded in
+        self.engine = ""
+        self.now_us: int | None = None
+        self.wall_us = 0  # of the newest plan
+        self.floors: dict[str, int | None] = {}
+        self.read_floors: dict[str, int | None] = {}
+        self.row_counts: dict[str, int] = {}  # next row id per stream
+        self.inbox_next = 0
+        self.demoted: dict[int, int] = {}  # query id → batch that demoted it
+        self.late: dict[str, dict[str, int]] = {}  # stream → reason → rows
+        self.late_files: list[tuple[int, LateFile]] = []  # with batch
+        self.registry = 0  # registry documents that the newest plan includes
+        self.catalog = 0
+        self.expired: deque[str] = deque(maxlen=100_000)  # files that left the state; vacuum takes them
+        self._attempt = ""  # of the newest done document: ties a cache to its ledger
+        self._streams: dict[str, _Stream] = {}
+        self._matches: dict[int, tuple[MatchFile, ...]] = {}
+        self._pin_counts: list[int] = []  # registry counts, where they changed …
+        self._pin_batches: list[int] = []  # … and the first batch with that count
+        self._live: set[int] | None = None  # batches_with_rows, until the next batch
+        self._opened = False
+        self._cached = -1
+        self._pruned = -1
+
+    def refresh(self, ledger: Ledger) -> int:
+        """Take in the batches that are newly done; returns the newest one, −1 if there is none."""
+        if not self._opened:
+            self._opened = True
+            for number, parts in caches.load(ledger.files, "state"):
+                if self._restore(ledger, number, parts):
+                    break
+        while (done := ledger.done(self.last + 1)) is not None:
+            plan = ledger.plan(done.batch)
+            if plan is None or plan.token != done.plan_token:
+                what = "missing" if plan is None else "another one"
+                raise StoreError(f"batch {done.batch} is done, but its plan is {what}", hint=RESTORE)
+            self.fold(plan, done)
+        if self.last - self._cached >= CACHE_EVERY:
+            self.forget_expired()
+            caches.save(ledger.files, "state", self.last, [json.dumps(self._to_json()).encode()])
+            self._cached = self.last
+        return self.last
+
+    def fold(self, plan: Plan, done: Done) -> None:
+        """Add the next batch."""
+        assert done.batch == plan.batch == self.last + 1, "batches are folded in order"
+        self.last = done.batch
+        self.engine = plan.engine
+        self.now_us = done.now_us
+        self.wall_us = plan.wall_us
+        self.floors, self.read_floors = dict(plan.floors), dict(plan.read_floors)
+        self.row_counts = dict(done.row_counts)
+        self.inbox_next = done.inbox_next
+        self.registry, self.catalog = plan.registry, plan.catalog
+        self._attempt = done.attempt
+        self._live = None
+        for stream in self._streams.values():
+            stream.view = None
+        for file in done.rows:
+            stream = self._stream(file.stream)
+            stream.add(file, done.batch)
+            if not stream.mark_batches or stream.mark_batches[-1] != done.batch:
+                stream.mark_batches.append(done.batch)
+                stream.mark_rows.append(done.row_counts[file.stream])
+        if done.matches:
+            self._matches[done.batch] = done.matches
+        for late in done.late:
+            self.late_files.append((done.batch, late))
+            counters = self.late.setdefault(late.stream, {})
+            for reason, count in late.reasons.items():
+                counters[reason] = counters.get(reason, 0) + count
+        for query in done.demoted:
+            self.demoted.setdefault(query, done.batch)
+        if not self._pin_counts or plan.registry > self._pin_counts[-1]:
+            self._pin_counts.append(plan.registry)
+            self._pin_batches.append(done.batch)
+        if self.last - self._pruned >= PRUNE_EVERY:
+            self.forget_expired()
+
+    # ── rows ──
+
+    def row_files(self, stream: str) -> RowFiles:
+        """The files of a stream that may hold rows at or above its read floor."""
+        known = self._stream(stream)
+        if known.view is None:
+            figures = known.figures[: len(known.files)]
+            files = known.files
+            floor = self.read_floors.get(stream)
+            if floor is not None:
+                live = np.flatnonzero(figures[:, 4] >= floor)
+                figures, files = figures[live], [files[k] for k in live.tolist()]
+            known.view = RowFiles(tuple(file.path for file in files), *np.ascontiguousarray(figures.T))
+        return known.view
+
+    def file_of_row(self, stream: str, rows: npt.ArrayLike) -> Longs:
+        """For each row id the index into `row_files(stream)`, −1 where the file is expired or unknown."""
+        files = self.row_files(stream)
+        wanted = np.asarray(rows, np.int64)
+        if not files.paths:
+            return np.full(wanted.shape, -1, np.int64)
+        at = np.searchsorted(files.first_row, wanted, side="right") - 1
+        inside = (at >= 0) & (wanted < files.first_row[at] + files.count[at])
+        return np.where(inside, at, -1)
+
+    def rows_at(self, stream: str, batch: int) -> int:
+        """How many row ids of a stream the batches ≤ `batch` gave out: the high-water mark of a token.
+
+        Exact while any row of that batch or an older one is kept; before that every mark means the same.
+        """
+        known = self._stream(stream)
+        at = bisect_right(known.mark_batches, batch) - 1
+        if at >= 0:
+            return known.mark_rows[at]
+        return known.mark_rows[0] if known.marks_forgotten else 0
+
+    # ── matches, queries, late rows ──
+
+    def match_files(self, first: int = 0, last: int | None = None) -> list[tuple[int, MatchFile]]:
+        """(batch, match file) of the batches first … last that still have rows, in order."""
+        upto = self.last if last is None else min(last, self.last)
+        if upto - first < len(self._matches):
+            found = [(b, self._matches[b]) for b in range(first, upto + 1) if b in self._matches]
+        else:
+            found = [(b, files) for b, files in self._matches.items() if first <= b <= upto]
+        live = self.batches_with_rows()
+        return [(batch, file) for batch, files in found if batch in live for file in files]
+
+    def batches_with_rows(self) -> set[int]:
+        """Batches with at least one row file that is not expired."""
+        if self._live is None:
+            self._live = {b for name in self._streams for b in self.row_files(name).batch.tolist()}
+        return self._live
+
+    def active_from(self, registry_number: int) -> int | None:
+        """The first done batch that includes a registry document, or None if none does yet."""
+        at = bisect_right(self._pin_counts, registry_number)
+        return self._pin_batches[at] if at < len(self._pin_batches) else None
+
+    def named(self) -> set[str]:
+        """Every row, match and late file that is part of the state."""
+        paths = {path for name in self._streams for path in self.row_files(name).paths}
+        paths.update(file.path for _, file in self.match_files())
+        paths.update(file.path for _, file in self.late_files)
+        return paths
+
+    def _stream(self, name: str) -> _Stream:
+        return self._streams.setdefault(name, _Stream([], np.empty((0, 5), np.int64), [], []))
+
+    def forget_expired(self) -> None:
+        """Move the files that are expired from the state to `expired`."""
+        for name, stream in self._streams.items():
+            view = self.row_files(name)
+            if len(view.paths) < len(stream.files):
+                kept = set(view.paths)
+                self.expired.extend(file.path for file in stream.files if file.path not in kept)
+                stream.files = [file for file in stream.files if file.path in kept]
+                columns = (view.batch, view.first_row, view.count, view.t_min_us, view.t_max_us)
+                stream.figures = np.stack(columns, axis=1)
+            # One mark below the oldest kept batch stays: it tells how many rows came before.
+            oldest = int(view.batch[0]) if view.paths else self.last + 1
+            spare = bisect_right(stream.mark_batches, oldest - 1) - 1
+            if spare > 0:
+                del stream.mark_batches[:spare], stream.mark_rows[:spare]
+                stream.marks_forgotten = True
+        live = self.batches_with_rows()
+        for batch in [b for b in self._matches if b not in live]:
+            self.expired.extend(file.path for file in self._matches.pop(batch))
+        self._pruned = self.last
+
+    # ── the cache ──
+
+    def _to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "last": self.last,
+            "attempt": self._attempt,
+            "engine": self.engine,
+            "now_us": self.now_us,
+            "wall_us": self.wall_us,
+            "floors": self.floors,
+            "read_floors": self.read_floors,
+            "row_counts": self.row_counts,
+            "inbox_next": self.inbox_next,
+            "demoted": list(self.demoted.items()),
+            "late": self.late,
+            "late_files": [[b, [f.stream, f.path, f.count, f.reasons]] for b, f in self.late_files],
+            "registry": self.registry,
+            "catalog": self.catalog,
+            "streams": {
+                name: [
+                    [_fields(f) for f in s.files],
+                    s.figures[: len(s.files), 0].tolist(),
+                    s.mark_batches,
+                    s.mark_rows,
+                    s.marks_forgotten,
+                ]
+                for name, s in self._streams.items()
+            },
+            "matches": [[b, [[f.path, f.slice, f.pairs, f.events] for f in fs]] for b, fs in self._matches.items()],
+            "pins": [self._pin_counts, self._pin_batches],
+        }
+
+    def _restore(self, ledger: Ledger, number: int, parts: list[bytes]) -> bool:
+        """Start from a cache, if it is about this ledger."""
+        d = json.loads(parts[0])
+        if d["format"] != FORMAT or d["last"] != number:
+            return False
+        done = ledger.done(number)
+        if done is None or done.attempt != d["attempt"]:
+            return False
+        self.last = self._cached = self._pruned = number
+        self._attempt, self.engine = d["attempt"], d["engine"]
+        self.now_us, self.wall_us = d["now_us"], d["wall_us"]
+        self.floors, self.read_floors = d["floors"], d["read_floors"]
+        self.row_counts, self.inbox_next = d["row_counts"], d["inbox_next"]
+        self.demoted = dict(d["demoted"])
+        self.late = d["late"]
+        self.late_files = [(batch, LateFile(*file)) for batch, file in d["late_files"]]
+        self.registry, self.catalog = d["registry"], d["catalog"]
+        for name, (files, batches, *marks) in d["streams"].items():
+            stream = self._streams[name] = _Stream([], np.empty((0, 5), np.int64), *marks)
+            for fields, batch in zip(files, batches, strict=True):
+                stream.add(RowFile(*fields), batch)
+        self._matches = {batch: tuple(MatchFile(*f) for f in files) for batch, files in d["matches"]}
+        self._pin_counts, self._pin_batches = d["pins"]
+        return True
+
+
+def _fields(f: RowFile) -> list[str | int]:
+    return [f.stream, f.path, f.first_row, f.count, f.t_min_us, f.t_max_us]

@@ -1,0 +1,282 @@
+"""Registrations and drops: numbers order them, ids are never reused, and every reader counts the same."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from obstore.store import MemoryStore
+
+from weir.algebra.schema import BIGINT, DOUBLE, STRING, DataType, decimal
+from weir.errors import QueryError, StoreError
+from weir.store import registry as registry_module
+from weir.store.arrow import to_ipc
+from weir.store.files import Files, LocalFiles, ObjectFiles
+from weir.store.registry import GroupRef, Registry, path_of
+
+TYPES = (DOUBLE, decimal(10, 2), STRING)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return ObjectFiles(MemoryStore(), cache=tmp_path)
+
+
+def add(registry: Registry, count: int = 1, shape: str = "shape", types: tuple[DataType, ...] = (BIGINT,)) -> GroupRef:
+    table = pa.table({f"c{i}": pa.array(range(count)) for i in range(len(types))})
+    return registry.register(shape, types, table, "selection", "trade", 4)
+
+
+def test_a_group_comes_back(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    constants = pa.table({"c0": [1.5, None], "c1": pa.array([1, 2], pa.decimal128(10, 2)), "c2": ["a", "ü"]})
+    group = Registry(files).register("SELECT … :c0", TYPES, constants, "selection", "trade", 3)
+    assert group == GroupRef(0, 0, 2, "SELECT … :c0", TYPES, "selection", "trade", 3)
+    other = Registry(files)
+    other.refresh()
+    assert other.groups() == (group,)
+    assert other.constants(group).equals(constants)
+    assert (other.count, other.queries) == (1, 2)
+
+
+def test_ids_go_on_after_drops(files: Files) -> None:
+    registry = Registry(files)
+    assert add(registry, 3).first_id == 0
+    assert registry.drop(np.array([2, 1])) == 1
+    assert add(registry, 2).first_id == 3
+    assert registry.drop(np.array([3])) == 3
+    assert add(Registry(files)).first_id == 5
+
+
+def test_a_number_pins_groups_and_drops(files: Files) -> None:
+    registry = Registry(files)
+    add(registry, 3)
+    registry.drop(np.array([2, 0]))
+    add(registry, 2)
+    registry.drop(np.array([3]))
+    for reader in (registry, Registry(files)):
+        assert [g.number for g in reader.groups(0)] == []
+        assert [g.number for g in reader.groups(2)] == [0]
+        assert [g.number for g in reader.groups(4)] == [0, 2]
+        assert [reader.dropped(n).tolist() for n in range(5)] == [[], [], [0, 2], [0, 2], [0, 2, 3]]
+        assert [reader.queries_upto(n) for n in range(5)] == [0, 3, 3, 5, 5]
+        assert [reader.drop_number(q) for q in range(6)] == [1, None, 1, 3, None, None]
+    with pytest.raises(StoreError, match="registry/000000000004 is missing, though document 5 exists"):
+        registry.groups(6)
+
+
+def test_the_group_of_a_query(files: Files) -> None:
+    registry = Registry(files)
+    groups = [add(registry, count) for count in (1, 4, 2)]
+    assert [registry.group_of(q).number for q in range(7)] == [0, 1, 1, 1, 1, 2, 2]
+    assert Registry(files).group_of(6) == groups[2]  # looks for new documents by itself
+    for unknown in (-1, 7):
+        with pytest.raises(QueryError, match=f"there is no query {unknown}; ids go from 0 to 6"):
+            registry.group_of(unknown)
+
+
+def test_a_drop_is_all_or_none(files: Files) -> None:
+    registry = Registry(files)
+    add(registry, 3)
+    registry.drop(np.array([1]))
+    with pytest.raises(QueryError, match="there is no query 3"):
+        registry.drop(np.array([0, 3]))
+    with pytest.raises(QueryError, match="query 1 was dropped already, in registry document 1"):
+        Registry(files).drop(np.array([0, 1]))
+    with pytest.raises(QueryError, match="no ids"):
+        registry.drop(np.array([], np.int64))
+    assert registry.count == 2
+    assert registry.dropped().tolist() == [1]
+
+
+def test_of_two_drops_of_one_query_the_first_counts(files: Files) -> None:
+    """Two clients that did not know of each other."""
+    add(Registry(files), 3)
+    one, two = Registry(files), Registry(files)
+    two.drop(np.array([2]))
+    one._append({"kind": "drop", "count": 2}, pa.table({"id": [1, 2]}))  # what a race past the check would do
+    for reader in (one, Registry(files)):
+        reader.refresh()
+        assert reader.dropped().tolist() == [1, 2]
+        assert reader.drop_number(2) == 1
+        assert reader.dropped(2).tolist() == [2]
+
+
+def test_a_shape_without_constants(files: Files) -> None:
+    registry = Registry(files)
+    group = registry.register("SELECT 1", (), pa.table({"none": [0]}), "selection", "trade", 0)
+    assert (group.count, group.types) == (1, ())
+
+
+def test_wrong_constants_are_refused(files: Files) -> None:
+    registry = Registry(files)
+    with pytest.raises(StoreError, match="no rows"):
+        registry.register("s", (BIGINT,), pa.table({"c0": pa.array([], pa.int64())}), "f", "s", 0)
+    with pytest.raises(StoreError, match="constants are \\['x'\\], expected c0"):
+        registry.register("s", (BIGINT,), pa.table({"x": [1]}), "f", "s", 0)
+    assert registry.count == 0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_many_clients_register_at_once(tmp_path: Path, shared: bool) -> None:
+    """Each with a registry of its own, as in many processes; then threads that share one."""
+    files = LocalFiles(tmp_path)
+    start = threading.Barrier(4)
+    one = Registry(files)
+
+    def client(who: int) -> list[GroupRef]:
+        registry = one if shared else Registry(files)
+        start.wait()
+        return [add(registry, who + 1, f"shape {who}") for _ in range(12)]
+
+    with ThreadPoolExecutor(4) as pool:
+        given = [group for groups in pool.map(client, range(4)) for group in groups]
+    one.refresh()
+    for reader in (Registry(files), one):
+        reader.refresh()
+        assert sorted(given, key=lambda g: g.number) == list(reader.groups())
+        ids = [i for g in given for i in range(g.first_id, g.first_id + g.count)]
+        assert sorted(ids) == list(range(reader.queries)) == list(range(12 * (1 + 2 + 3 + 4)))
+
+
+def test_a_read_that_fails_half_way_loses_no_drop(files: Files) -> None:
+    writer = Registry(files)
+    add(writer, 3)
+    writer.drop(np.array([1]))
+    add(writer, 2)
+
+    class Flaky(Counting):
+        def read(self, path: str) -> bytes | None:
+            if path == path_of(2) and not self.reads:
+                self.reads += 1
+                raise StoreError("the network is down")
+            return self.files.read(path)
+
+    reader = Registry(Flaky(files))  # type: ignore[arg-type]  # the rest is forwarded
+    with pytest.raises(StoreError, match="network"):
+        reader.refresh()
+    assert everything(reader) == everything(Registry(files))
+
+
+@pytest.mark.parametrize("cut", [0, 10, -1])
+def test_a_damaged_document_is_refused_by_name(files: Files, cut: int) -> None:
+    add(Registry(files))
+    data = files.read(path_of(0))
+    assert data is not None
+    files.delete(path_of(0))
+    files.create(path_of(0), data[:cut])
+    with pytest.raises(StoreError, match="registry/000000000000 is damaged"):
+        Registry(files).refresh()
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "says"),
+    [
+        ("register", 2, "has format 2, this version reads 1"),
+        ("rename", 1, "is a 'rename', expected register or drop"),
+        ("register", 1, "is damaged: KeyError"),
+    ],
+)
+def test_a_document_of_another_kind_or_format_is_refused(files: Files, kind: str, number: int, says: str) -> None:
+    metadata = {b"weir": f'{{"format": {number}, "kind": "{kind}", "token": "t"}}'.encode()}
+    files.create(path_of(0), to_ipc(pa.table({"id": [1]}), metadata))
+    with pytest.raises(StoreError, match=f"registry/000000000000 {says}"):
+        Registry(files).refresh()
+
+
+# ── the directory's cache ──────────────────────────────────────────────────────────────────────────
+
+
+class Counting:
+    """Counts reads of registry documents."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.files, name)
+
+    def read(self, path: str) -> bytes | None:
+        self.reads += path.startswith("registry/")
+        return self.files.read(path)
+
+
+@pytest.fixture
+def cached(files: Files, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """Twenty-three documents and a cache of the first twenty."""
+    monkeypatch.setattr(registry_module, "CACHE_EVERY", 10)
+    registry = Registry(files)
+    for n in range(20):
+        if n % 7 == 6:
+            registry.drop(np.array([n - 3]))
+        else:
+            add(registry, n + 1, f"shape {n % 3}", (BIGINT, DOUBLE)[: 1 + n % 2])
+    for _ in range(3):
+        add(registry)
+    return files
+
+
+def everything(registry: Registry) -> tuple[object, ...]:
+    registry.refresh()
+    drops = [registry.drop_number(q) for q in range(registry.queries)]
+    return registry.count, registry.queries, registry.groups(), registry.dropped().tolist(), drops
+
+
+def uncached(files: Files) -> tuple[object, ...]:
+    for entry in list(files.list("cache")):
+        files.delete(entry.path)
+    return everything(Registry(files))
+
+
+def test_opening_reads_the_cache_and_what_is_newer(cached: Files) -> None:
+    counting = Counting(cached)
+    found = everything(Registry(counting))  # type: ignore[arg-type]  # the rest is forwarded
+    assert counting.reads == 1 + 3 + 1  # the newest cached one, the newer ones, and the end
+    assert found == uncached(cached)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "renamed"])
+def test_a_damaged_cache_changes_nothing(cached: Files, damage: str) -> None:
+    for entry in list(cached.list("cache")):
+        data = cached.read(entry.path) or b""
+        cached.delete(entry.path)
+        if damage == "renamed":
+            cached.create("cache/registry-19.arrow" if "20" in entry.path else "cache/registry-9.arrow", data)
+        else:
+            middle = len(data) // 2
+            flipped = data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
+            cached.create(entry.path, {"cut": data[:middle], "flip": flipped, "empty": b""}[damage])
+    found = everything(Registry(cached))
+    assert found == uncached(cached)
+
+
+def test_a_cache_of_another_weir_is_ignored(cached: Files, tmp_path: Path) -> None:
+    other = ObjectFiles(MemoryStore(), cache=tmp_path)
+    for entry in cached.list("cache"):
+        other.create(entry.path, cached.read(entry.path) or b"")
+    registry = Registry(other)
+    for _ in range(21):
+        add(registry)
+    found = everything(Registry(other))
+    assert found[:2] == (21, 21)
+    assert found == uncached(other)
+
+
+def test_a_folder_that_takes_no_cache_is_no_error(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "CACHE_EVERY", 2)
+
+    class ReadOnlyCache(Counting):
+        def create(self, path: str, data: bytes) -> bool:
+            if path.startswith("cache/"):
+                raise StoreError("read-only")
+            return self.files.create(path, data)
+
+    registry = Registry(ReadOnlyCache(files))  # type: ignore[arg-type]  # the rest is forwarded
+    for _ in range(5):
+        add(registry)
+    assert registry.count == 5
