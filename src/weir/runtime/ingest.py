@@ -1,0 +1,147 @@
+"""The ingest job: one stage; each task checks its rows and writes one row file a stream.
+
+A task sees references to pushed files, rows of Spark streams, or both. Rows that cannot be taken go to a
+`late` file with a reason, never to an error: one bad row must not stop a stream, and one row stamped far in
+the future must not empty all windows. The checks use only what the plan pinned, so a replay decides the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.algebra.schema import Kind, Stream
+from weir.runtime import faults
+from weir.runtime.sources import struct_name
+from weir.store.files import Files, open_files
+from weir.store.rows import REASON, arrow_schema, read_table, times_us, write_table
+
+REPORT_DDL = (
+    "slice int, stream string, path string, count bigint, t_min bigint, t_max bigint, "
+    "late_path string, late_count bigint, reasons string, ticket bigint"
+)
+REPORT = pa.schema(
+    [
+        ("slice", pa.int32()),
+        ("stream", pa.string()),
+        ("path", pa.string()),
+        ("count", pa.int64()),
+        ("t_min", pa.int64()),
+        ("t_max", pa.int64()),
+        ("late_path", pa.string()),
+        ("late_count", pa.int64()),
+        ("reasons", pa.string()),
+        ("ticket", pa.int64()),
+    ]
+)
+RESERVED = -(2**63)
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """Everything a task needs, pinned by the plan; travels to the workers."""
+
+    location: str
+    batch: int
+    streams: Mapping[str, Stream]  # by lower-case name
+    floors_us: Mapping[str, int | None]
+    wall_us: int
+    stamp_us: int | None  # arrival clock: every row gets this time
+
+
+def judge(rows: pa.Table, stream: Stream, task: IngestTask) -> tuple[pa.Table, pa.Table | None, dict[str, int]]:
+    """Split rows into accepted ones and rejected ones with a reason; also the count of each reason."""
+    if task.stamp_us is not None:
+        stamp = pa.repeat(pa.scalar(task.stamp_us, pa.int64()).cast(pa.timestamp("us", "UTC")), rows.num_rows)
+        rows = rows.set_column(rows.schema.get_field_index(stream.time), rows.schema.field(stream.time), stamp)
+    times = times_us(rows, stream)
+    unknown = pc.is_null(times).to_numpy(zero_copy_only=False)
+    t = pc.fill_null(times, 0).to_numpy()
+    floor = task.floors_us.get(stream.name)
+    reasons = np.zeros(rows.num_rows, np.int8)
+    if task.stamp_us is None:  # a row stamped on arrival is neither late nor early
+        if floor is not None:
+            reasons[t < floor] = 1
+        reasons[t > task.wall_us + stream.future_us] = 2
+    reasons[unknown] = 3
+    for column in stream.columns:
+        if column.type.kind is Kind.BIGINT:
+            values = rows.column(column.name)
+            low = pc.min(values).as_py()
+            if low == RESERVED:
+                reserved = pc.fill_null(pc.equal(values, RESERVED), False)
+                reasons[reserved.to_numpy()] = 4
+    if not reasons.any():
+        return rows, None, {}
+    names = np.array(["", "late", "future", "null time", "reserved value"])
+    rejected = reasons != 0
+    late = rows.filter(pa.array(rejected)).append_column(REASON, pa.array(names[reasons[rejected]]))
+    counts = {str(names[k]): int((reasons == k).sum()) for k in range(1, 5) if (reasons == k).any()}
+    return rows.filter(pa.array(~rejected)), late, counts
+
+
+def conform(rows: pa.Table, stream: Stream) -> pa.Table:
+    """Rows with exactly the stream's columns and types, in order (widening casts only; types were checked)."""
+    schema = arrow_schema(stream.columns)
+    columns = [rows.column(c.name).cast(schema.field(c.name).type) for c in stream.columns]
+    return pa.table(columns, schema=schema)
+
+
+def _gather(files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask) -> tuple[dict[str, list[pa.Table]], int]:
+    """The rows of each stream in arrival order, and the highest ticket seen (−1: none)."""
+    found: dict[str, list[pa.Table]] = {}
+    ticket = -1
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        refs = table.column("ref").combine_chunks()
+        for ref in refs.filter(refs.is_valid()).to_pylist():
+            ticket = max(ticket, ref["ticket"])
+            rows = read_table(files, ref["path"]).slice(ref["start"], ref["count"])
+            found.setdefault(ref["stream"].lower(), []).append(rows)
+        for name in task.streams:
+            if struct_name(name) in table.schema.names:
+                structs = table.column(struct_name(name)).combine_chunks()
+                structs = structs.filter(structs.is_valid())
+                if len(structs):
+                    rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
+                    found.setdefault(name, []).append(conform(rows, task.streams[name]))
+    return found, ticket
+
+
+def ingest_task(task: IngestTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `mapInArrow` runs: rows in, one report row a stream out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        files = open_files(task.location)
+        found, ticket = _gather(files, batches, task)
+        faults.reach("ingest worker, mid-file")
+        reports = []
+        for name in sorted(found):
+            stream = task.streams[name]
+            rows, late, reasons = judge(pa.concat_tables(found[name]), stream, task)
+            report = {
+                "slice": number, "stream": stream.name, "path": None, "count": rows.num_rows, "t_min": 0, "t_max": 0,
+                "late_path": None, "late_count": 0, "reasons": json.dumps(reasons), "ticket": ticket,
+            }  # fmt: skip
+            if rows.num_rows:
+                times = times_us(rows, stream)
+                report["path"] = write_table(files, "rows", task.batch, rows)
+                report["t_min"], report["t_max"] = pc.min(times).as_py(), pc.max(times).as_py()
+            if late is not None:
+                report["late_path"], report["late_count"] = write_table(files, "late", task.batch, late), late.num_rows
+            reports.append(report)
+        if not reports and ticket >= 0:
+            raise AssertionError("tickets without rows are never given to a task")
+        faults.reach("row file written, task result lost")
+        yield pa.RecordBatch.from_pylist(reports, schema=REPORT)
+
+    return run

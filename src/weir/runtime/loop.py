@@ -1,0 +1,302 @@
+"""The batch protocol: one micro-batch from first line to last.
+
+    1  Spark logs the offsets of batch N and calls us.
+    2  Read the ledger. N is done: return its document. N has a plan: use it; else make one.
+    3  Ingest: each task checks its rows and writes one file a stream; row ids are given out by prefix sum.
+    4  Match: reads only immutable files, writes one match file a task. Over budget: demote and match again.
+    5  Create N.done. If it exists already, another driver lives: stop.
+    6  Return; Spark logs its commit.
+
+Why results are exactly once: files count only if a done document names them, `done` has one creator, and it
+is created when all its files are durable. Whatever dies before step 5 leaves files that nobody names;
+whatever dies after it is replayed into step 2 and returns what is there. Why a replay sees the same: queries,
+clock and floors are read from the plan, which has one creator too, and from earlier done documents,
+which never change. Row ids and demotions of an attempt that did not finish are forgotten with it.
+
+Cost around the two jobs: five reads and two durable documents, 1 to 5 ms on a local disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from weir.algebra.schema import Catalog
+from weir.errors import FencedError, RunError, StoreError
+from weir.runtime.faults import reach
+from weir.settings import Settings
+from weir.store.catalog import CatalogLog, Identity
+from weir.store.files import Files, unique
+from weir.store.ledger import RESTORE, Done, LateFile, Ledger, MatchFile, Plan, RowFile
+from weir.store.registry import Ids, Registry
+from weir.store.state import State
+
+SLACK_SHARE = 4  # rows are kept for a quarter of `keep` longer than windows reach, for readers that lag …
+SLACK_US_MIN = 1_000_000  # … and for at least a second
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRows:
+    """What one ingest task did with the rows of one stream."""
+
+    stream: str
+    path: str | None  # of the accepted rows; None: there were none
+    count: int
+    t_min_us: int
+    t_max_us: int
+    late_path: str | None = None  # of the rejected rows; None: there were none
+    reasons: Mapping[str, int] = field(default_factory=dict)  # rejected rows by reason
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What the ingest job wrote, by slice in slice order."""
+
+    slices: tuple[tuple[SliceRows, ...], ...]
+    inbox_next: int = 0  # tickets below this are wholly consumed by this batch and those before
+
+
+@dataclass(frozen=True, slots=True)
+class MatchReport:
+    """What the match job wrote; over budget it only counts."""
+
+    files: tuple[MatchFile, ...]
+    pairs: int  # (event, query) pairs of the batch
+    heavy: Mapping[int, int]  # query → pairs: the heavy ones; over budget the heaviest ones, at least one
+    over_budget: bool = False
+
+
+class Jobs(Protocol):
+    """The two Spark jobs of one batch. They may run any number of times, in any number of drivers."""
+
+    def ingest(self, plan: Plan, catalog: Catalog) -> IngestReport:
+        """Check and write the batch's rows. Files have unique names and are durable when it returns."""
+        ...
+
+    def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: Ids) -> MatchReport:
+        """Match new rows with the queries of registry documents below `plan.registry`, less the dropped ones
+        and less `demoted` (ascending ids)."""
+        ...
+
+
+@dataclass(slots=True)
+class Context:
+    """What one driver knows: the folder's documents and how far it has read them."""
+
+    files: Files
+    ledger: Ledger
+    registry: Registry
+    catalog_log: CatalogLog
+    state: State
+    settings: Settings
+    identity: Identity
+    wall_us: Callable[[], int]
+
+
+def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
+    """Run batch `number` to its done document, or return the one it has."""
+    ledger = context.ledger
+
+    # 1  Spark has logged the offsets; `jobs` holds its DataFrame.
+
+    # 2  What is known about this batch?
+    last = context.state.refresh(ledger)
+    if last >= number:
+        return _replayed(context, number, last)
+    if last < number - 1:
+        raise RunError(
+            f"Spark asks for batch {number}, but the ledger ends with batch {last}",
+            hint="the checkpoint is another weir's, or ledger documents were lost; restore both together",
+        )
+    plan = ledger.plan(number) or _create_plan(context, number)
+    if plan.engine != context.identity.engine:
+        raise StoreError(f"batch {number} was planned by weir {plan.engine}, this is {context.identity.engine}")
+    context.registry.refresh()
+    catalog = context.catalog_log.read(plan.catalog)
+
+    try:
+        # 3  Ingest. From here on everything depends on the plan, never on what exists by now.
+        ingested = jobs.ingest(plan, catalog)
+        rows, late, row_counts = _number_rows(ingested, context.state.row_counts)
+        reach("between ingest and match")
+
+        # 4  Match, without the queries that are demoted already.
+        matched, demoted = _match_within_budget(context, plan, rows, catalog, jobs)
+        reach("all files written, not done")
+    except Exception as error:
+        if ledger.done(number) is not None:  # what we work on may be consumed, expired and gone by now
+            raise _fenced(number) from error
+        raise
+
+    # 5  Commit.
+    done = Done(
+        batch=number,
+        plan_token=plan.token,
+        now_us=_later(plan.now_us, max((f.t_max_us for f in rows), default=None)),
+        rows=rows,
+        late=late,
+        matches=matched.files,
+        demoted=demoted,
+        evictions=(),
+        inbox_next=max(context.state.inbox_next, ingested.inbox_next),
+        row_counts=row_counts,
+        wall_us=context.wall_us(),
+        attempt=unique(),
+    )
+    if not ledger.create_done(done):
+        raise _fenced(number)
+
+    # 6  Spark logs its commit when we return.
+    context.state.refresh(ledger)
+    return done
+
+
+def _fenced(number: int) -> FencedError:
+    return FencedError(
+        f"batch {number} was committed by another driver while this one worked on it; this one stops",
+        hint="nothing was harmed; make sure that only one job runs on this folder",
+    )
+
+
+# ── step 2: plans ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _replayed(context: Context, number: int, last: int) -> Done:
+    """The document of a batch that is done. Spark replays the newest one only, if its commit is missing."""
+    done = context.ledger.done(number)
+    if done is None:
+        raise StoreError(f"batch {last} is done, but the done document of batch {number} is missing", hint=RESTORE)
+    if last > number:
+        raise FencedError(
+            f"Spark asks for batch {number}, but the ledger is at batch {last} already: another driver has "
+            "gone on, or the checkpoint was deleted and counts from the start again",
+            hint="nothing was harmed; run one job at a time, with the checkpoint that belongs to this folder",
+        )
+    return done
+
+
+def _create_plan(context: Context, number: int) -> Plan:
+    """Pin what batch `number` sees; if another driver was quicker, its plan is the plan."""
+    state = context.state
+    wall_us = context.wall_us()
+    now_us = state.now_us if context.identity.clock == "event" else _later(state.now_us, wall_us)
+    # The registry first: a query is registered after its stream is defined, so every stream that a query of
+    # this plan names is among the catalog documents that are counted next.
+    context.registry.refresh()
+    registry = context.registry.count
+    catalog = context.catalog_log.count()
+    floors: dict[str, int | None] = {}
+    read_floors: dict[str, int | None] = {}
+    for stream in context.catalog_log.read(catalog).streams.values():
+        floor = read_floor = None
+        if stream.keep_us is not None and now_us is not None:
+            floor = now_us - stream.keep_us
+            read_floor = floor - max(stream.keep_us // SLACK_SHARE, SLACK_US_MIN)
+        floors[stream.name] = _later(floor, state.floors.get(stream.name))
+        read_floors[stream.name] = _later(read_floor, state.read_floors.get(stream.name))
+    plan = Plan(
+        batch=number,
+        engine=context.identity.engine,
+        registry=registry,
+        catalog=catalog,
+        wall_us=wall_us,
+        now_us=now_us,
+        floors=floors,
+        read_floors=read_floors,
+        frontiers={},
+        token=unique(),
+    )
+    if context.ledger.create_plan(plan):
+        reach("plan created")
+        return plan
+    winner = context.ledger.plan(number)
+    if winner is None:
+        raise StoreError(f"the plan of batch {number} exists, yet cannot be read", hint=RESTORE)
+    return winner
+
+
+def _later(a: int | None, b: int | None) -> int | None:
+    """The larger of two times, of which None is the smallest: clocks and floors never go back."""
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)
+
+
+# ── step 3: row ids ────────────────────────────────────────────────────────────────────────────────
+
+
+def _number_rows(
+    report: IngestReport, row_counts: Mapping[str, int]
+) -> tuple[tuple[RowFile, ...], tuple[LateFile, ...], dict[str, int]]:
+    """Give out row ids by prefix sum over the slices; also the late files, and the next row id per stream."""
+    rows: list[RowFile] = []
+    late: list[LateFile] = []
+    counts = dict(row_counts)
+    for parts in report.slices:
+        for part in parts:
+            if part.path is not None:
+                assert part.count > 0, "a row file has rows"
+                assert part.t_min_us <= part.t_max_us, "a row file has a time range"
+                first = counts.get(part.stream, 0)
+                rows.append(RowFile(part.stream, part.path, first, part.count, part.t_min_us, part.t_max_us))
+                counts[part.stream] = first + part.count
+            if part.late_path is not None:
+                total = sum(part.reasons.values())
+                late.append(LateFile(part.stream, part.late_path, total, dict(part.reasons)))
+    return tuple(rows), tuple(late), counts
+
+
+# ── step 4: the budget ─────────────────────────────────────────────────────────────────────────────
+
+
+def _match_within_budget(
+    context: Context, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, jobs: Jobs
+) -> tuple[MatchReport, tuple[int, ...]]:
+    """Match, demoting the heaviest queries until the pairs fit; also all that this batch demotes."""
+    before = context.state.demoted
+    over: set[int] = set()  # demoted in this batch because it would not fit
+    budget = context.settings.pairs_per_batch_max
+    while True:
+        excluded = np.array(sorted({*before, *over}), np.int64)
+        report = jobs.match(plan, rows, catalog, excluded)
+        if not report.over_budget:
+            heavy = _heavy(context, rows, report)
+            return report, tuple(sorted(over | (heavy - before.keys())))
+        chosen = _heaviest(report, budget)
+        if not chosen - over:
+            raise RunError(
+                f"batch {plan.batch} has {report.pairs:,} matches, more than pairs_per_batch_max allows, and "
+                "the match job names no query to demote",
+                hint="raise pairs_per_batch_max, or lower batch_rows_max",
+            )
+        over |= chosen
+        budget //= 2  # a slice may exceed its share though the sum fits: ask for more room each time
+
+
+def _heaviest(report: MatchReport, budget: int) -> set[int]:
+    """The heaviest queries, so many that the rest fits; at least one. Equal weights go by id."""
+    chosen: set[int] = set()
+    rest = report.pairs
+    for query, pairs in sorted(report.heavy.items(), key=lambda item: (-item[1], item[0])):
+        if chosen and rest <= budget:
+            break
+        chosen.add(query)
+        rest -= pairs
+    return chosen
+
+
+def _heavy(context: Context, rows: tuple[RowFile, ...], report: MatchReport) -> set[int]:
+    """Queries that matched so large a share of their stream's new rows that recomputing them is cheaper."""
+    settings = context.settings
+    new_rows: dict[str, int] = {}
+    for file in rows:
+        new_rows[file.stream] = new_rows.get(file.stream, 0) + file.count
+    found = set()
+    for query, pairs in report.heavy.items():
+        share_of = new_rows.get(context.registry.group_of(query).stream, 0)
+        if pairs >= settings.demote_pairs_min and pairs > settings.demote_share * share_of:
+            found.add(query)
+    return found

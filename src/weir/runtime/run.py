@@ -1,0 +1,277 @@
+"""The running job: a Structured Streaming query whose every micro-batch goes through `loop.run_batch`.
+
+Batches are Spark's; what a batch means is the ledger's. Before it starts, a run compares the checkpoint with the
+ledger: a deleted or older checkpoint would number its batches from somewhere else, and is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir.errors import RunError
+from weir.runtime import faults
+from weir.runtime.housekeeping import Housekeeping
+from weir.runtime.jobs import SparkJobs, matches_frame
+from weir.runtime.loop import Context, run_batch
+from weir.runtime.segments import QuerySegments
+from weir.runtime.sources import unite
+from weir.store.catalog import CatalogLog
+from weir.store.ledger import Done
+from weir.store.registry import Registry
+from weir.store.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from weir.api import Weir
+
+CHECKPOINT = "checkpoint"
+COMMIT_WAIT_S = 10.0  # how long a stop waits for Spark's own commit of the last batch
+RECENT = 1_000  # batches whose figures are kept for `progress`
+
+
+class _StoppingError(Exception):
+    """A batch began while the run was being stopped; it is left for the next run."""
+
+
+@dataclass(frozen=True)
+class BatchFigures:
+    """What one batch did."""
+
+    batch: int
+    events: int
+    pairs: int
+    late: int
+    demoted: int
+    batch_ms: float
+    ingest_ms: float
+    match_ms: float
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Totals since the start, and how recent batches went."""
+
+    batches: int
+    events: int  # rows taken
+    pairs: int  # (event, query) matches
+    late: int  # rows not taken
+    demoted: int  # queries
+    last_batch: BatchFigures | None
+    batch_ms_p50: float
+    batch_ms_p99: float
+    now_us: int | None
+    late_rows: dict[str, dict[str, int]]  # by stream and reason, over the weir's whole life
+    queries: int  # standing, as of the last batch
+    housekeeping_error: str | None
+
+
+class Run:
+    """A job that runs; `stop`, `wait` and `progress` are what a user needs of it."""
+
+    def __init__(
+        self,
+        weir: Weir,
+        frames: Mapping[str, DataFrame],
+        *,
+        trigger: str,
+        available_now: bool,
+        sink: Callable[[DataFrame, int], None] | None,
+        say: Callable[[str], None] | None,
+    ) -> None:
+        self._weir = weir
+        self._frames = dict(frames)
+        self._trigger = trigger
+        self._available_now = available_now
+        self._sink = sink
+        self._registry = Registry(weir.files)  # its own: registers happen on other threads
+        self._segments = QuerySegments(weir.files, self._registry, weir.settings, say)
+        self._housekeeping = Housekeeping(weir.files, weir.settings)
+        self._slices = weir.settings.slices or weir.spark.sparkContext.defaultParallelism
+        self._lock = threading.RLock()
+        self._query: StreamingQuery | None = None
+        self._stopping = False
+        self._error: BaseException | None = None
+        self._recent: deque[BatchFigures] = deque(maxlen=RECENT)
+        self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0}
+        self._context = Context(
+            files=weir.files,
+            ledger=weir.ledger,
+            registry=self._registry,
+            catalog_log=CatalogLog(weir.files),
+            state=State(),
+            settings=weir.settings,
+            identity=weir.identity,
+            wall_us=lambda: time.time_ns() // 1_000,
+        )
+
+    # ── what a user calls ────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_active(self) -> bool:
+        return self._query is not None and self._query.isActive
+
+    def start(self) -> None:
+        """Start, or go on after `stop`."""
+        self._check_checkpoint()
+        self._stopping = False
+        weir = self._weir
+        frame = unite(
+            weir.spark, weir.files.location, self._frames, slices=self._slices, rows_max=weir.settings.batch_rows_max
+        )
+        writer = (
+            frame.writeStream.foreachBatch(self._batch)
+            .queryName(f"weir {weir.identity.engine[:8]}")
+            .option("checkpointLocation", f"{weir.files.location}/{CHECKPOINT}")
+        )
+        writer = (
+            writer.trigger(availableNow=True) if self._available_now else writer.trigger(processingTime=self._trigger)
+        )
+        self._query = writer.start()
+
+    def stop(self) -> None:
+        """Finish the batch that is being worked on, then stop."""
+        self._halt()
+        self._housekeeping.close()
+        self._raise()
+
+    def _halt(self) -> None:
+        """Stop the query between two batches.
+
+        The lock is free when no batch is under way; a batch that starts after that refuses (it will be replayed),
+        so that Spark never waits for us while we wait for Spark.
+        """
+        query = self._query
+        if query is None:
+            return
+        with self._lock:
+            self._stopping = True
+        try:
+            give_up = time.monotonic() + COMMIT_WAIT_S
+            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < give_up:
+                if _ended(query, 0.01):
+                    break
+            query.stop()
+        except Exception:
+            if self._error is None:  # not one of ours: Spark's own failure is not hidden by our stopping
+                raise
+        if isinstance(self._error, _StoppingError):
+            self._error = None
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the run ends by itself; True if it has. An error of the job is raised here."""
+        query = self._query
+        if query is None:
+            return True
+        try:
+            ended = _ended(query, timeout_s) if timeout_s is not None else query.awaitTermination() is None
+        except Exception as failed:
+            self._housekeeping.close()
+            self._raise()
+            raise RunError(f"the streaming query failed: {str(failed)[:2000]}") from failed
+        if ended:
+            self._housekeeping.close()
+        return bool(ended)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def progress(self) -> RunProgress:
+        """Totals since the start, percentiles of recent batches, the clock, late rows, and what housekeeping said."""
+        recent = list(self._recent)
+        times = sorted(f.batch_ms for f in recent) or [0.0]
+        state = self._context.state
+        return RunProgress(
+            **self._totals,
+            last_batch=recent[-1] if recent else None,
+            batch_ms_p50=times[len(times) // 2],
+            batch_ms_p99=times[min(len(times) - 1, int(len(times) * 0.99))],
+            now_us=state.now_us,
+            late_rows={s: dict(r) for s, r in state.late.items()},
+            queries=self._registry.queries - len(self._registry.dropped()),
+            housekeeping_error=self._housekeeping.error,
+        )
+
+    @property
+    def recent(self) -> list[BatchFigures]:
+        """The figures of the last batches, oldest first."""
+        return list(self._recent)
+
+    def add_frame(self, name: str, frame: DataFrame) -> None:
+        """Take one more streaming DataFrame into the running job: stop between batches, go on with it."""
+        self._frames[name] = frame
+        self._halt()
+        self._raise()
+        self.start()
+
+    # ── one batch ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        try:
+            with self._lock:
+                if self._stopping:
+                    raise _StoppingError
+                faults.reach("offsets logged")
+                started = time.perf_counter()
+                jobs = SparkJobs(self._weir.spark, frame, self._context, self._segments, self._slices)
+                done = run_batch(self._context, number, jobs)
+                self._count(done, jobs, (time.perf_counter() - started) * 1e3)
+                if self._sink is not None:
+                    self._sink(matches_frame(self._weir.spark, self._context, done, self._slices), number)
+                self._housekeeping.after(number)
+                faults.reach("done, Spark's commit missing")
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _count(self, done: Done, jobs: SparkJobs, batch_ms: float) -> None:
+        figures = BatchFigures(
+            done.batch,
+            sum(r.count for r in done.rows),
+            sum(m.pairs for m in done.matches),
+            sum(f.count for f in done.late),
+            len(done.demoted),
+            batch_ms,
+            jobs.ingest_ms,
+            jobs.match_ms,
+        )
+        self._recent.append(figures)
+        self._totals["batches"] += 1
+        for name in ("events", "pairs", "late", "demoted"):
+            self._totals[name] += getattr(figures, name)
+
+    def _check_checkpoint(self) -> None:
+        """Refuse a checkpoint that is not the ledger's: batch numbers would mean other rows."""
+        last_done = self._weir.ledger.last_done()
+        offsets = self._newest("offsets")
+        commits = self._newest("commits")
+        if offsets < last_done:
+            raise RunError(
+                f"the ledger is at batch {last_done}, Spark's checkpoint at batch {offsets}: it is gone or older",
+                hint=f"restore the folder '{CHECKPOINT}' of {self._weir.files.location}, or begin a new weir",
+            )
+        if commits > last_done:
+            raise RunError(
+                f"Spark's checkpoint has committed batch {commits}, the ledger only {last_done}: the ledger is older",
+                hint="restore the ledger and the checkpoint from the same backup",
+            )
+
+    def _newest(self, log: str) -> int:
+        numbers = [-1]
+        for entry in self._weir.files.list(f"{CHECKPOINT}/{log}"):
+            name = entry.path.rsplit("/", 1)[-1]
+            if name.isdigit():
+                numbers.append(int(name))
+        return max(numbers)
+
+
+def _ended(query: StreamingQuery, timeout_s: float) -> bool:
+    return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # Spark takes fractions of a second

@@ -1,0 +1,31 @@
+"""The Python daemon of Spark's executors: imports what every task needs, once, before it forks.
+
+Spark forks a worker from this process for each task. Without the imports here each new worker would load
+NumPy, Arrow, Numba and the compiled kernels again (about a second). Nothing is kept in a worker's heap
+between batches: queries and rows are memory-mapped files.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
+
+
+def preload() -> None:
+    """Import the libraries and load the compiled kernels from their cache."""
+    import pyarrow  # noqa: F401  # imported for its side effect: forked workers find it loaded
+
+    import weir.runtime.ingest
+    import weir.runtime.match  # noqa: F401  # likewise
+    from weir.index.warm import warm
+
+    warm(None)
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    preload()
+    manager()
