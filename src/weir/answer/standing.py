@@ -1,0 +1,150 @@
+"""Standing queries by id: from a registry group and a row of constants to something that can be answered.
+
+Shapes are lowered once; a query's own part is one row of constants, looked up when it is asked for. Nothing
+here is kept per query.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import Query
+from weir.algebra.schema import DataType, Kind
+from weir.answer.fetch import Standing
+from weir.errors import QueryError
+from weir.families.attributes import too_many_residuals
+from weir.families.selection import Checked, check
+from weir.plan.classify import classify
+from weir.plan.registration import Registration, constant_value, lower_shape
+from weir.settings import Settings
+from weir.sql.shapes import shape_of
+from weir.store.catalog import CatalogLog
+from weir.store.registry import GroupRef, Registry
+from weir.store.state import State
+
+_NO_LIMITS = Settings(boxes_per_query_max=1 << 30, residuals_per_stream_max=1 << 30)
+_SLOT = re.compile(r":c(\d+)\b")
+_UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
+
+
+class Library:
+    """All standing queries of a weir."""
+
+    def __init__(self, registry: Registry, catalog_log: CatalogLog, settings: Settings) -> None:
+        self.registry = registry
+        self.catalog_log = catalog_log
+        self.settings = settings
+        self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
+        self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
+        self._counted = 0
+
+    def group_of(self, id: int) -> GroupRef:
+        """The group of a query that stands; unknown and dropped ones are errors."""
+        group = self.registry.group_of(id)
+        if self.registry.drop_number(id) is not None:
+            raise QueryError(f"query {id} was dropped", hint="register it again; it gets a new id")
+        return group
+
+    def standing(self, id: int) -> Standing:
+        """The query, ready to be answered."""
+        group = self.group_of(id)
+        stream = self.catalog_log.read().streams[group.stream.lower()]
+        return Standing(id, self._query(group), self._constants(group, id), stream, group.number)
+
+    def planned(self, id: int) -> Registration:
+        """The query as it was planned, for `explain`."""
+        group = self.group_of(id)
+        catalog = self.catalog_log.read()
+        query = self._query(group)
+        classified = classify(query, catalog, self.settings)
+        stream = catalog.streams[group.stream.lower()]
+        return Registration(group.shape_text, query, shape_of(query), classified, stream, self.settings)
+
+    def text(self, id: int) -> str:
+        """The query's SQL with its constants put back."""
+        group = self.group_of(id)
+        constants = self._constants(group, id)
+
+        def put_back(slot: re.Match[str]) -> str:
+            return literal_text(constants[f"c{slot[1]}"], group.types[int(slot[1])])
+
+        return _SLOT.sub(put_back, group.shape_text)  # a shape has no other constants, so no quoted text either
+
+    def check_quota(self, stream: str, checked: Checked) -> None:
+        """Refuse queries that would give their stream more derived attributes than its quota."""
+        if not checked.residuals:
+            return
+        self.registry.refresh()
+        catalog = self.catalog_log.read()
+        for group in self.registry.groups()[self._counted :]:
+            of_stream = catalog.streams[group.stream.lower()]
+            needed = check(self._query(group), self.registry.constants(group), of_stream, _NO_LIMITS).residuals
+            self._residuals.setdefault(group.stream, set()).update(needed)
+        self._counted = len(self.registry.groups())
+        together = self._residuals.get(stream, set()) | set(checked.residuals)
+        if len(together) > self.settings.residuals_per_stream_max:
+            raise too_many_residuals(len(together), self.settings.residuals_per_stream_max)
+
+    def listing(self, state: State) -> pa.Table:
+        """All standing queries, a row each."""
+        groups = self.registry.groups()
+        counts = np.array([g.count for g in groups], np.int64)
+        ids = np.arange(int(counts.sum()), dtype=np.int64)
+        which = np.repeat(np.arange(len(groups)), counts)
+        stands = ~np.isin(ids, self.registry.dropped(), assume_unique=True)
+        first = [state.active_from(g.number) for g in groups]
+        columns = {
+            "id": pa.array(ids),
+            "shape": _spread([g.shape_text for g in groups], which),
+            "stream": _spread([g.stream for g in groups], which),
+            "family": _spread([g.family for g in groups], which),
+            "first_batch": pa.array(first, pa.int64()).take(pa.array(which)),
+            "demoted": pa.array(np.isin(ids, np.fromiter(state.demoted, np.int64, len(state.demoted)))),
+        }
+        return pa.table(columns).filter(pa.array(stands))
+
+    def _query(self, group: GroupRef) -> Query:
+        key = (group.shape_text, group.types)
+        if key not in self._queries:
+            catalog = self.catalog_log.read()
+            self._queries[key] = lower_shape(group.shape_text, group.types, catalog, self.settings)
+        return self._queries[key]
+
+    def _constants(self, group: GroupRef, id: int) -> dict[str, object]:
+        row = self.registry.constants(group).slice(id - group.first_id, 1)
+        return {f"c{k}": constant_value(row.column(f"c{k}")[0], t) for k, t in enumerate(group.types)}
+
+
+def _spread(texts: list[str], which: np.ndarray) -> pa.Array:
+    """A text for each query, stored once a distinct one."""
+    distinct = list(dict.fromkeys(texts))
+    code = np.array([distinct.index(t) for t in texts], np.int32)
+    indices = code[which] if len(texts) else np.empty(0, np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(distinct, pa.string()))
+
+
+def literal_text(value: object, type: DataType) -> str:
+    """A constant as SQL."""
+    if value is None:
+        return "NULL"
+    if type.kind is Kind.STRING:
+        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if type.kind is Kind.TIMESTAMP:
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(str(value)))
+        return f"TIMESTAMP '{moment.isoformat(sep=' ')}'"
+    if type.kind is Kind.DATE:
+        return f"DATE '{value}'"
+    if type.kind is Kind.INTERVAL:
+        us = int(str(value))
+        for unit, length in _UNITS:
+            if us and us % length == 0:
+                return f"INTERVAL '{us // length}' {unit}"
+        return f"INTERVAL '{us}' MICROSECOND"
+    if type.kind is Kind.DOUBLE:
+        text = repr(float(str(value)))
+        return text if "e" in text or "n" in text else f"{text}E0"
+    return str(value).upper() if type.kind is Kind.BOOLEAN else str(value)

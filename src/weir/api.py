@@ -1,0 +1,366 @@
+"""What a user touches: a weir, its streams, its standing queries and their answers.
+
+Any number of processes may open the same folder: each may define streams, register, drop, push and fetch while
+another one runs the job. Nothing is kept in a `Weir` that the folder does not have, except the Spark session and
+the streaming DataFrames that were given to it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.schema import Catalog, Column, Stream, Table
+from weir.answer.describe import describe
+from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
+from weir.answer.standing import Library
+from weir.errors import PushError, QueryError, RegisterError, RunError, StreamError, did_you_mean
+from weir.plan.registration import constants_table, plan_registration
+from weir.runtime import session as sessions
+from weir.runtime.intake import as_table, parse_columns, parse_length, rows_for
+from weir.runtime.run import Run
+from weir.settings import Settings
+from weir.store.catalog import CatalogLog, identity
+from weir.store.files import open_files
+from weir.store.inbox import Inbox
+from weir.store.ledger import Ledger
+from weir.store.registry import Registry
+from weir.store.rows import read_table
+from weir.store.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def open_weir(
+    location: str | Path,
+    *,
+    spark: SparkSession | None = None,
+    clock: str | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Weir:
+    """Open the weir at a folder (or object-store address), making it if it is not there.
+
+    `clock` is "event" (now is the largest accepted time; the default) or "arrival" (rows are stamped when they
+    arrive); it is chosen when the weir is made and kept. `spark` is used by `run`; without one a local session is
+    started when it is first needed.
+    """
+    return Weir(str(location), spark=spark, clock=clock, settings=settings)
+
+
+class Weir:
+    """One folder of streams, standing queries and answers."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        spark: SparkSession | None = None,
+        clock: str | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.settings = Settings.of(settings)
+        self.files = open_files(location)
+        self.identity = identity(self.files, clock)
+        self.catalog_log = CatalogLog(self.files)
+        self.registry = Registry(self.files)
+        self.ledger = Ledger(self.files)
+        self.inbox = Inbox(self.files)
+        self.state = State()
+        self._library = Library(self.registry, self.catalog_log, self.settings)
+        self._spark = spark
+        self._frames: dict[str, DataFrame] = {}
+        self._run: Run | None = None
+
+    # ── definitions ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def stream(
+        self,
+        name: str,
+        source: str | DataFrame,
+        *,
+        time: str,
+        keep: str | int = "1 hour",
+        future: str | int = "1 minute",
+    ) -> Stream:
+        """Define a stream: columns as text for the embedded source (`push`), or a streaming DataFrame.
+
+        `keep` is how far back windows may reach ("forever" for landmark windows); rows stamped more than `future`
+        ahead of the wall clock go to `late`. Saying the same again does nothing; a DataFrame must be given again
+        by every process that runs the job.
+        """
+        if not name.isidentifier() or not name.isascii():
+            raise StreamError(f"'{name}' is not a stream name", hint="use letters, digits and underscores")
+        if isinstance(source, str):
+            columns, kind = parse_columns(source, name), "push"
+        else:
+            from weir.runtime.sources import columns_of
+
+            if not getattr(source, "isStreaming", False):
+                raise StreamError(
+                    f"the DataFrame given for stream '{name}' is not streaming, expected one from spark.readStream",
+                    hint=f"read it with spark.readStream.name('{name}')…, or define columns and push its rows",
+                )
+            columns, kind = columns_of(source, name), "spark"
+        self._check_time(name, columns, time)
+        keep_us = parse_length(keep, f"keep of stream '{name}'")
+        future_us = parse_length(future, f"future of stream '{name}'")
+        spelt = next(c.name for c in columns if c.name.lower() == time.lower())
+        defined = Stream(name, columns, spelt, keep_us, 2**60 if future_us is None else future_us, kind)
+        self.catalog_log.define_stream(defined)
+        if not isinstance(source, str):
+            self._frames[name] = source
+            if self._run is not None and self._run.is_active:
+                self._run.add_frame(name, source)
+        return defined
+
+    def _check_time(self, name: str, columns: Sequence[Column], time: str) -> None:
+        found = next((c for c in columns if c.name.lower() == time.lower()), None)
+        names = [c.name for c in columns]
+        if found is None:
+            raise StreamError(
+                f"time column '{time}' is not in stream '{name}' ({', '.join(names)})", hint=did_you_mean(time, names)
+            )
+        if found.type.kind.value != "timestamp":
+            raise StreamError(f"time column '{time}' of stream '{name}' is {found.type}, expected timestamp")
+
+    def table(self, name: str, columns: str, *, key: str) -> Table:
+        """Define a table beside the streams."""
+        parsed = parse_columns(columns, name)
+        if not any(c.name.lower() == key.lower() for c in parsed):
+            names = [c.name for c in parsed]
+            raise StreamError(
+                f"key column '{key}' is not in table '{name}' ({', '.join(names)})", hint=did_you_mean(key, names)
+            )
+        defined = Table(name, parsed, key)
+        self.catalog_log.define_table(defined)
+        return defined
+
+    @property
+    def catalog(self) -> Catalog:
+        """All streams and tables."""
+        return self.catalog_log.read()
+
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def register(self, sql: str, params: Mapping[str, Any] | None = None) -> Query:
+        """Register one query; it stands, and is answered over old rows too, when this returns."""
+        table = None if not params else as_table([dict(params)], "parameters", RegisterError)
+        return Query(self, self._register(sql, table).ids[0])
+
+    def register_many(self, sql: str, params: Any) -> Queries:
+        """Register one query for each row of `params` (Arrow, pandas, Spark, dicts): columns are the `:parameters`."""
+        return self._register(sql, as_table(params, "parameters", RegisterError))
+
+    def _register(self, sql: str, params: pa.Table | None) -> Queries:
+        if params is not None and not params.num_rows:
+            raise RegisterError("there are no rows of parameters, expected one for each query")
+        planned = plan_registration(sql, params, self.catalog, self.settings)
+        constants = constants_table(planned, params)
+        checked = planned.check(constants)
+        self._library.check_quota(planned.stream.name, checked)
+        group = self.registry.register(
+            planned.shape.text,
+            planned.shape.types,
+            constants,
+            planned.classified.family,
+            planned.stream.name,
+            self.catalog_log.count(),
+        )
+        return Queries(self, group.first_id, group.count)
+
+    def query(self, id: int) -> Query:
+        """The query with this id; a client that comes back later finds it so."""
+        self.registry.refresh()
+        self._library.standing(id)
+        return Query(self, id)
+
+    def queries(self) -> pa.Table:
+        """All standing queries: id, SQL shape, stream, family, first batch, and whether they are demoted."""
+        self.registry.refresh()
+        self.state.refresh(self.ledger)
+        return self._library.listing(self.state)
+
+    def drop(self, ids: int | Sequence[int] | np.ndarray) -> None:
+        """Drop queries; they match nothing from the next planned batch on, and their answers are gone."""
+        wanted = np.unique(np.atleast_1d(np.asarray(ids, np.int64)))
+        self.registry.refresh()
+        for id in wanted:
+            self._library.standing(int(id))
+        self.registry.drop(wanted)
+
+    def explain(self, sql: str) -> str:
+        """How a query would be executed, without registering it; says why if it cannot be."""
+        planned = plan_registration(sql, None, self.catalog, self.settings, refuse=False)
+        return describe(planned, None, self.files, self.state)
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def push(self, stream: str, rows: Any) -> int:
+        """Hand rows to the embedded source; they are durable when this returns. Returns the push's number."""
+        defined = self._stream(stream, PushError)
+        if defined.source != "push":
+            raise PushError(
+                f"stream '{defined.name}' is fed by a streaming DataFrame", hint="define another stream for pushed rows"
+            )
+        table = rows_for(rows, defined)
+        if not table.num_rows:
+            return -1
+        return self.inbox.push(defined.name, table)
+
+    def late(self, stream: str) -> pa.Table:
+        """Rows that were not taken, with the column `weir_reason`: late, future, null time, reserved value."""
+        defined = self._stream(stream, StreamError)
+        self.state.refresh(self.ledger)
+        tables = [read_table(self.files, f.path) for _, f in self.state.late_files if f.stream == defined.name]
+        if tables:
+            return pa.concat_tables(tables)
+        from weir.store.rows import REASON, arrow_schema
+
+        return arrow_schema(defined.columns).append(pa.field(REASON, pa.string())).empty_table()
+
+    def _stream(self, name: str, error: type[PushError] | type[StreamError]) -> Stream:
+        catalog = self.catalog
+        found = catalog.streams.get(name.lower())
+        if found is None:
+            known = [s.name for s in catalog.streams.values()]
+            hint = did_you_mean(name, known) or f"streams: {', '.join(known) or 'none yet'}"
+            raise error(f"there is no stream '{name}'", hint=hint)
+        return found
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session; a local one is started when none was given."""
+        if self._spark is None:
+            self._spark = sessions.local_session()
+        return self._spark
+
+    def run(
+        self,
+        *,
+        trigger: str = "0 seconds",
+        available_now: bool = False,
+        sink: Callable[[DataFrame, int], None] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> Run:
+        """Run the job: every `trigger`, or with `available_now` over what is there, until it is done.
+
+        `sink(batch_df, n)` is called after each batch with its matches and their rows, like foreachBatch: at least
+        once for each batch, with n to recognise a repetition. `say` receives a line about long work.
+        """
+        if self._run is not None and self._run.is_active:
+            raise RunError("this weir is running already", hint="stop the other run first: run.stop()")
+        missing = [s.name for s in self.catalog.streams.values() if s.source == "spark" and s.name not in self._frames]
+        if missing:
+            raise RunError(
+                f"stream '{missing[0]}' is fed by a streaming DataFrame, which this process was not given",
+                hint=f"call weir.stream('{missing[0]}', df, …) with the same definition before run",
+            )
+        if not self.catalog.streams:
+            raise RunError("there is no stream yet", hint="define one with weir.stream(…)")
+        sessions.prepare(self.spark)
+        self._run = Run(self, self._frames, trigger=trigger, available_now=available_now, sink=sink, say=say)
+        self._run.start()
+        if available_now:
+            self._run.wait()
+        return self._run
+
+    def vacuum(self) -> Any:
+        """Remove expired and orphaned files now; the running job does it every so often by itself."""
+        from weir.runtime.housekeeping import vacuum_now
+
+        return vacuum_now(self.files, self.settings)
+
+
+class Query:
+    """A standing query, by its id."""
+
+    def __init__(self, weir: Weir, id: int) -> None:
+        self._weir = weir
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<weir.Query {self.id}>"
+
+    def _standing(self) -> Standing:
+        self._weir.registry.refresh()
+        return self._weir._library.standing(self.id)
+
+    @property
+    def sql(self) -> str:
+        """The query's text in canonical form, with its constants."""
+        self._weir.registry.refresh()
+        return self._weir._library.text(self.id)
+
+    def fetch(self, at: datetime.datetime | str | int | None = None) -> pa.Table:
+        """The answer now, or as of an earlier time (a datetime, an ISO text, or µs since the epoch, UTC)."""
+        self._weir.state.refresh(self._weir.ledger)
+        return fetch(self._standing(), self._weir.files, self._weir.state, at_us=None if at is None else to_us(at))
+
+    def token(self) -> str:
+        """A token for the answer that `fetch` gives now, for `changes`."""
+        self._weir.state.refresh(self._weir.ledger)
+        return str(Token(self._weir.state.last, moment(self._weir.state, None)))
+
+    def changes(self, after: str | None = None) -> Changes:
+        """What came and went since a token (all of the answer came, without one), and the next token."""
+        self._weir.state.refresh(self._weir.ledger)
+        token = None if after is None else Token.parse(after)
+        return changes(self._standing(), self._weir.files, self._weir.state, token)
+
+    def explain(self) -> str:
+        """Plan, update patterns, family, boxes, access attributes, expected matches, and its state."""
+        self._weir.state.refresh(self._weir.ledger)
+        standing = self._standing()
+        planned = self._weir._library.planned(self.id)
+        return describe(planned, standing, self._weir.files, self._weir.state)
+
+    def drop(self) -> None:
+        """Drop the query."""
+        self._weir.drop(self.id)
+
+
+class Queries(Sequence[Query]):
+    """The queries of one `register_many`, in the order of its parameters; their ids are consecutive."""
+
+    def __init__(self, weir: Weir, first_id: int, count: int) -> None:
+        self._weir = weir
+        self.ids = range(first_id, first_id + count)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [Query(self._weir, i) for i in self.ids[index]]
+        return Query(self._weir, self.ids[index])
+
+    def __iter__(self) -> Iterator[Query]:
+        return (Query(self._weir, i) for i in self.ids)
+
+    def __repr__(self) -> str:
+        return f"<weir.Queries {self.ids.start}…{self.ids.stop - 1}>"
+
+
+def to_us(at: datetime.datetime | str | int) -> int:
+    """A moment in µs since the epoch; times without a zone are UTC."""
+    if isinstance(at, bool):
+        raise QueryError(f"{at!r} is not a time")
+    if isinstance(at, int | np.integer):
+        return int(at)
+    if isinstance(at, str):
+        try:
+            at = datetime.datetime.fromisoformat(at)
+        except ValueError as wrong:
+            raise QueryError(f"'{at}' is not a time: {wrong}", hint="write it as 2026-01-31 12:00:00") from wrong
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=datetime.UTC)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return (at - epoch) // datetime.timedelta(microseconds=1)

@@ -1,0 +1,249 @@
+"""The command line: the same verbs as the API, over a folder.
+
+weir demo                                     see 100,000 standing queries answered over a live stream
+weir stream   FOLDER NAME 'a int, ts timestamp' --time ts --keep '1 hour'
+weir register FOLDER 'SELECT …' [--params FILE]
+weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
+weir run      FOLDER [--trigger '1 second' | --available-now]
+weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, queries, late, vacuum
+weir bench                                    the workloads, with peers beside Weir
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+from pyarrow import json as arrow_json
+
+from weir.errors import OpenError, WeirError
+from weir.progress import Progress
+
+if TYPE_CHECKING:
+    from weir.api import Weir
+    from weir.runtime.run import BatchFigures
+
+
+def read_rows(path: str) -> pa.Table:
+    """A table from a file, by its ending."""
+
+    ending = Path(path).suffix.lower()
+    try:
+        if ending == ".csv":
+            return csv.read_csv(path)
+        if ending in (".json", ".jsonl", ".ndjson"):
+            return arrow_json.read_json(path)
+        if ending == ".parquet":
+            return parquet.read_table(path)
+        if ending in (".arrow", ".feather", ".ipc"):
+            return pa.ipc.open_file(path).read_all()
+    except (OSError, pa.ArrowInvalid) as wrong:
+        raise OpenError(f"file '{path}' cannot be read: {wrong}") from wrong
+    raise OpenError(f"file '{path}' ends in '{ending}', expected .csv, .json, .jsonl, .parquet or .arrow")
+
+
+def write_rows(table: pa.Table, form: str) -> None:
+    """A table to standard output."""
+
+    if form == "csv":
+        csv.write_csv(table, sys.stdout.buffer)
+    elif form == "json":
+        for row in table.to_pylist():
+            print(json.dumps(row, default=str))
+    else:
+        with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as writer:
+            writer.write_table(table)
+
+
+def _open(args: argparse.Namespace, *, create: bool = False) -> Weir:
+    from weir.api import open_weir
+
+    if not create and "://" not in args.folder and not Path(args.folder, "weir.json").exists():
+        raise OpenError(
+            f"'{args.folder}' is not a weir", hint="make one with `weir stream FOLDER NAME COLUMNS --time …`"
+        )
+    return open_weir(args.folder, clock=getattr(args, "clock", None))
+
+
+def _stream(args: argparse.Namespace) -> None:
+    _open(args, create=True).stream(args.name, args.columns, time=args.time, keep=args.keep, future=args.future)
+    print(f"stream '{args.name}' is defined")
+
+
+def _register(args: argparse.Namespace) -> None:
+    weir = _open(args)
+    if args.params is None:
+        print(weir.register(args.sql).id)
+        return
+    progress = Progress()
+    params = read_rows(args.params)
+    queries = weir.register_many(args.sql, params)
+    progress.bar("registered", len(queries), len(queries))
+    print(f"{queries.ids.start} {queries.ids.stop - 1}")
+
+
+def _push(args: argparse.Namespace) -> None:
+    rows = read_rows(args.file)
+    number = _open(args).push(args.stream, rows)
+    print(f"push {number}: {rows.num_rows:,} rows")
+
+
+def _run(args: argparse.Namespace) -> None:
+    weir = _open(args)
+    progress = Progress()
+    run = weir.run(trigger=args.trigger, available_now=args.available_now, say=progress.say)
+    try:
+        seen = -1
+        while not run.wait(1.0):
+            last = run.progress().last_batch
+            if last is not None and last.batch != seen:
+                seen = last.batch
+                progress.say(_line(last))
+    except KeyboardInterrupt:
+        run.stop()
+    totals = run.progress()
+    progress.say(f"{totals.batches} batches, {totals.events:,} events, {totals.pairs:,} matches")
+
+
+def _line(f: BatchFigures) -> str:
+    return f"batch {f.batch}: {f.events:,} events, {f.pairs:,} matches, {f.late:,} late, {f.batch_ms:.0f} ms"
+
+
+def _fetch(args: argparse.Namespace) -> None:
+    write_rows(_open(args).query(args.id).fetch(at=args.at), args.format)
+
+
+def _changes(args: argparse.Namespace) -> None:
+    found = _open(args).query(args.id).changes(after=args.after)
+    for sign, table in (("+", found.came), ("-", found.went)):
+        for row in table.to_pylist():
+            print(sign, json.dumps(row, default=str))
+    print("token", found.token)
+
+
+def _explain(args: argparse.Namespace) -> None:
+    weir = _open(args)
+    print(weir.query(int(args.query)).explain() if args.query.isdigit() else weir.explain(args.query))
+
+
+def _drop(args: argparse.Namespace) -> None:
+    _open(args).drop(args.ids)
+    print(f"dropped {len(args.ids)}")
+
+
+def _queries(args: argparse.Namespace) -> None:
+    write_rows(_open(args).queries(), args.format)
+
+
+def _late(args: argparse.Namespace) -> None:
+    write_rows(_open(args).late(args.stream), args.format)
+
+
+def _vacuum(args: argparse.Namespace) -> None:
+    print(_open(args).vacuum())
+
+
+def _demo(args: argparse.Namespace) -> None:
+    from weir.demo import demo
+
+    demo(queries=args.queries, seconds=args.seconds, folder=args.folder)
+
+
+def _bench(args: argparse.Namespace) -> None:
+    import subprocess
+
+    if not Path("benchmarks").is_dir():
+        raise OpenError("there is no folder 'benchmarks' here", hint="run `weir bench` in a checkout of the project")
+    raise SystemExit(subprocess.call([sys.executable, "-m", "benchmarks.run", *args.rest]))
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their arguments."""
+    top = argparse.ArgumentParser(prog="weir", description="Standing SQL queries over data streams, on Spark.")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(name: str, what: str, does: object, *, folder: bool = True) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=what, description=what)
+        made.set_defaults(does=does)
+        if folder:
+            made.add_argument("folder", help="the weir's folder or object-store address")
+        return made
+
+    made = verb(
+        "demo", "100,000 standing queries over a generated market feed, for about a minute", _demo, folder=False
+    )
+    made.add_argument("--queries", type=int, default=100_000)
+    made.add_argument("--seconds", type=float, default=45.0, help="how long the feed runs")
+    made.add_argument("--folder", default=None, help="keep the weir here (a temporary folder is removed at the end)")
+
+    made = verb("stream", "define a stream for pushed rows", _stream)
+    made.add_argument("name")
+    made.add_argument("columns", help="such as 'name string, price double, ts timestamp'")
+    made.add_argument("--time", required=True, help="the time column")
+    made.add_argument("--keep", default="1 hour", help="how far back windows may reach, or 'forever'")
+    made.add_argument("--future", default="1 minute", help="rows further ahead of the clock go to `late`")
+    made.add_argument("--clock", default=None, choices=("event", "arrival"))
+
+    made = verb("register", "register a query, or one for each row of a parameter file", _register)
+    made.add_argument("sql")
+    made.add_argument("--params", default=None, help="csv, json lines, parquet or Arrow; columns are the :parameters")
+
+    made = verb("push", "hand rows of a file to a stream", _push)
+    made.add_argument("stream")
+    made.add_argument("file")
+
+    made = verb("run", "run the job", _run)
+    made.add_argument("--trigger", default="1 second")
+    made.add_argument("--available-now", action="store_true", help="take what is there, then stop")
+
+    made = verb("fetch", "print a query's answer", _fetch)
+    made.add_argument("id", type=int)
+    made.add_argument("--at", default=None, help="an earlier time, such as '2026-01-31 12:00:00'")
+    _format(made)
+
+    made = verb("changes", "print what came and went since a token", _changes)
+    made.add_argument("id", type=int)
+    made.add_argument("--after", default=None)
+
+    made = verb("explain", "show how a query (by id, or SQL text) is executed", _explain)
+    made.add_argument("query")
+
+    made = verb("drop", "drop queries", _drop)
+    made.add_argument("ids", type=int, nargs="+")
+
+    _format(verb("queries", "list the standing queries", _queries))
+
+    made = verb("late", "print the rows that were not taken, with the reason", _late)
+    made.add_argument("stream")
+    _format(made)
+
+    verb("vacuum", "remove expired and orphaned files", _vacuum)
+
+    made = verb("bench", "run the benchmarks of a checkout", _bench, folder=False)
+    made.add_argument("rest", nargs=argparse.REMAINDER)
+    return top
+
+
+def _format(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--format", choices=("json", "csv", "arrow"), default="json")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; errors are one line on standard error and exit code 1."""
+    args = parser().parse_args(argv)
+    try:
+        args.does(args)
+    except WeirError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

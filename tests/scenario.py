@@ -1,0 +1,189 @@
+"""One random life of a weir: streams, batches, queries that come and go, and the oracle at every batch boundary.
+
+A scenario is data made from a seed; who runs its batches (tasks in this process, or Spark) is given to `play`. After
+each batch every standing query is fetched and compared with DuckDB's answer over the rows that a plain model of
+ingest accepted. A failure prints the seed, the batch, the query and the difference.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.schema import Catalog
+from weir.api import Query, Weir
+from weir.errors import RegisterError
+from weir.testing import (
+    Batch,
+    accept,
+    answer,
+    differ,
+    random_catalog,
+    random_query,
+    random_rows,
+    random_template,
+    rows_until,
+    split_batches,
+)
+
+RunBatch = Callable[[Mapping[str, pa.Table]], None]
+MINUTE_US = 60_000_000
+
+
+@dataclass
+class Wish:
+    """A query as its user wrote it."""
+
+    text: str
+    params: Mapping[str, object]
+    query: Query | None = None
+
+
+@dataclass
+class Scenario:
+    """Everything that happens, made from the seed alone."""
+
+    seed: int
+    batches: int = 5
+    rows: int = 120
+    queries: int = 40
+    late: bool = True
+    clock: str = "event"
+    wishes_once: bool = False  # all queries before the first batch, none dropped
+    catalog: Catalog = field(init=False)
+    arrivals: list[dict[str, pa.Table]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = random.Random(f"scenario {self.seed}")
+        self.catalog = random_catalog(self.seed, tables=0)
+        order = rng.choice(("ordered", "shuffled", "clustered"))
+        share = 0.05 if self.late and rng.random() < 0.5 else 0.0
+        parts = {}
+        for k, stream in enumerate(self.catalog.streams.values()):
+            table = random_rows(
+                stream, self.rows, self.seed * 7 + k, order=order, late=share, future=share, null_times=share
+            )
+            parts[stream.name] = split_batches(table, self.seed * 11 + k, batches=self.batches)
+        self.arrivals = [{name: tables[n] for name, tables in parts.items()} for n in range(self.batches)]
+
+    def wishes(self, count: int, salt: int) -> list[Wish]:
+        """Single queries and templates with many rows of parameters."""
+        found: list[Wish] = []
+        tries = 0
+        while len(found) < count:
+            tries += 1
+            seed = hash((self.seed, salt, tries)) % 2**31
+            if seed % 3:
+                made = random_query(self.catalog, seed, ("selection",))
+                if "DISTINCT" not in made.text:  # not executed yet
+                    found.append(Wish(made.text, made.params))
+            else:
+                template = random_template(self.catalog, seed, 5)
+                found.extend(Wish(template.text, row) for row in template.params.to_pylist())
+        return found[:count]
+
+
+@dataclass
+class Played:
+    """What was compared."""
+
+    comparisons: int = 0
+    refused: int = 0
+    rows: int = 0  # in all answers together: a run of empty answers proves nothing
+    standing: int = 0  # queries after the last batch
+    answers: list[pa.Table] = field(default_factory=list)
+
+
+def define(weir: Weir, catalog: Catalog) -> None:
+    for stream in catalog.streams.values():
+        columns = ", ".join(f"{c.name} {c.type}" for c in stream.columns)
+        keep = "forever" if stream.keep_us is None else f"{stream.keep_us} microseconds"
+        weir.stream(stream.name, columns, time=stream.time, keep=keep, future=f"{stream.future_us} microseconds")
+
+
+def register(weir: Weir, wish: Wish, played: Played) -> None:
+    try:
+        wish.query = weir.register(wish.text, wish.params)
+    except RegisterError as refused:
+        assert "boxes" in str(refused) or "residual" in str(refused), f"{wish.text} {wish.params}: {refused}"
+        played.refused += 1
+
+
+def play(
+    scenario: Scenario,
+    weir: Weir,
+    run_batch: RunBatch,
+    *,
+    delete_caches: bool = False,
+    keep_answers: bool = False,
+) -> Played:
+    """Run the scenario's batches and compare after each one."""
+    rng = random.Random(f"play {scenario.seed}")
+    caches = random.Random(f"caches {scenario.seed}")  # its own: what is dropped must not depend on it
+    played = Played()
+    define(weir, scenario.catalog)
+    standing = scenario.wishes(scenario.queries // 2, 0)
+    for wish in standing:
+        register(weir, wish, played)
+    past: list[Batch] = []
+    for number, rows in enumerate(scenario.arrivals):
+        if number and not scenario.wishes_once:  # some queries come later, some go
+            later = scenario.wishes(scenario.queries // 2 // max(1, scenario.batches - 1), number)
+            for wish in later:
+                register(weir, wish, played)
+            standing += later
+            gone = rng.choice(standing)
+            if gone.query is not None and rng.random() < 0.5:
+                gone.query.drop()
+                gone.query = None
+        if delete_caches and caches.random() < 0.7:
+            delete_some_caches(weir, caches)
+        run_batch(rows)
+        plan = weir.ledger.plan(weir.ledger.last_done())
+        past.append(Batch(rows, 0 if plan is None else plan.wall_us))
+        compare(scenario, weir, standing, past, played, keep_answers)
+    played.standing = sum(wish.query is not None for wish in standing)
+    return played
+
+
+def compare(
+    scenario: Scenario, weir: Weir, standing: list[Wish], past: list[Batch], played: Played, keep_answers: bool
+) -> None:
+    intakes = accept(scenario.catalog, past, clock=scenario.clock)
+    rows = rows_until(scenario.catalog, intakes, len(past) - 1)
+    weir.state.refresh(weir.ledger)
+    assert weir.state.now_us == intakes[-1].now_us, f"seed {scenario.seed}, batch {len(past) - 1}: the clocks differ"
+    tau = weir.state.now_us or 0
+    for wish in standing:
+        if wish.query is None:
+            continue
+        got = wish.query.fetch()
+        expected = answer(wish.text, wish.params, scenario.catalog, rows, tau)
+        difference = differ(expected, got)
+        assert difference is None, (
+            f"seed {scenario.seed}, batch {len(past) - 1}, query {wish.query.id}: {wish.text} {dict(wish.params)}\n"
+            f"as {wish.query.sql}\n{difference}"
+        )
+        played.comparisons += 1
+        played.rows += got.num_rows
+        if keep_answers:
+            played.answers.append(got)
+
+
+def delete_some_caches(weir: Weir, rng: random.Random) -> None:
+    """Delete or damage files under cache/: nothing but time may change."""
+    cache = Path(weir.files.location) / "cache"
+    if rng.random() < 0.5:
+        shutil.rmtree(cache, ignore_errors=True)
+        return
+    for path in sorted(p for p in cache.rglob("*") if p.is_file()):
+        if rng.random() < 0.5:
+            data = path.read_bytes()
+            path.unlink()
+            path.write_bytes(data[: int(len(data) * np.clip(rng.random(), 0.1, 0.9))])

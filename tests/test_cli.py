@@ -1,0 +1,69 @@
+"""The command line: the same verbs as the API, errors on one line, exit code 1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from weir.cli import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_a_whole_session(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "w")
+
+    def say(*words: str) -> str:
+        assert main(list(words)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    say("stream", folder, "trade", "name string, price double, ts timestamp", "--time", "ts", "--keep", "1 hour")
+    assert say("register", folder, "SELECT name FROM trade WHERE price < 10").strip() == "0"
+    params = tmp_path / "limits.csv"
+    params.write_text("lo,hi\n0,5\n5,50\n")
+    assert (
+        say("register", folder, "SELECT name FROM trade WHERE price BETWEEN :lo AND :hi", "--params", str(params))
+        == "1 2\n"
+    )
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(
+        '{"name": "a", "price": 1.5, "ts": "2026-03-01 12:00:00"}\n'
+        '{"name": "b", "price": 20.0, "ts": "2026-03-01 12:00:01"}\n'
+    )
+    assert say("push", folder, "trade", str(rows)) == "push 0: 2 rows\n"
+    say("run", folder, "--available-now")
+    assert json.loads(say("fetch", folder, "0")) == {"name": "a"}
+    assert say("fetch", folder, "2", "--format", "csv").splitlines() == ['"name"', '"b"']
+    assert say("fetch", folder, "0", "--at", "2026-03-01 11:59:59") == ""
+    changes = say("changes", folder, "0").splitlines()
+    assert changes[0] == '+ {"name": "a"}'
+    assert changes[1].startswith("token 0:")
+    assert "family: selection" in say("explain", folder, "0")
+    assert "cannot be executed yet" in say("explain", folder, "SELECT DISTINCT name FROM trade")
+    say("drop", folder, "1", "2")
+    assert [json.loads(line)["id"] for line in say("queries", folder).splitlines()] == [0]
+    assert say("late", folder, "trade") == ""
+    say("vacuum", folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fetch", "{folder}", "0"], "open: '{folder}' is not a weir"),
+        (["stream", "{folder}", "s", "a int", "--time", "ts"], "stream: time column 'ts' is not in stream 's' (a)"),
+        (["push", "{folder}", "s", "rows.xml"], "open: file 'rows.xml' ends in '.xml'"),
+    ],
+)
+def test_errors_are_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "w")
+    assert main([w.format(folder=folder) for w in words]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(message.format(folder=folder))
+    assert said.count("\n") == 1
