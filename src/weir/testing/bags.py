@@ -1,0 +1,113 @@
+"""Comparison of two answers as bags of rows.
+
+Rows are compared by position of the column, not by name. Within a family of types the representation does not
+matter (int32 and int64, decimal and int64, string and large_string, timestamps of any unit and zone); NULL
+equals NULL, NaN equals NaN, −0.0 equals 0.0. Doubles are equal exactly, unless `approximate` is asked for:
+sums and averages depend on the order of addition, so then a relative error of 1e-9 is allowed in double columns.
+Linear in the rows when the answers agree; quadratic in the rows that differ only in doubles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import islice
+
+import pyarrow as pa
+
+_TOLERANCE = 1e-9
+_SHOWN = 5
+_NAN = "NaN"  # stands for NaN in a numeric column, where no other string can occur
+
+
+def differ(expected: pa.Table, got: pa.Table, *, approximate: bool = False) -> str | None:
+    """None when the two are the same bag, otherwise a readable account of missing and extra rows."""
+    if expected.num_columns != got.num_columns:
+        return f"expected columns {expected.column_names}, got {got.column_names}"
+    for i in range(expected.num_columns):
+        families = {_family(t.schema.field(i).type) for t in (expected, got)} - {"null"}
+        if len(families) > 1:
+            types = f"{expected.schema.field(i).type}, got {got.schema.field(i).type}"
+            return f"column {i} ({expected.column_names[i]}): expected {types}"
+    wanted, found = Counter(_tuples(expected)), Counter(_tuples(got))
+    if wanted == found:
+        return None
+    missing, extra = wanted - found, found - wanted
+    if approximate:
+        doubles = [
+            i
+            for i in range(expected.num_columns)
+            if any(pa.types.is_floating(t.schema.field(i).type) for t in (expected, got))
+        ]
+        _cancel_close(missing, extra, doubles)
+    if not missing and not extra:
+        return None
+    return (
+        f"expected {expected.num_rows} rows, got {got.num_rows}: {missing.total()} missing, {extra.total()} extra"
+        f" of ({', '.join(expected.column_names)})" + _listing("missing", missing) + _listing("extra", extra)
+    )
+
+
+def _family(type_: pa.DataType) -> str:
+    t = pa.types
+    if t.is_dictionary(type_):
+        return _family(type_.value_type)
+    if t.is_integer(type_) or t.is_floating(type_) or t.is_decimal(type_):
+        return "number"
+    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
+        return "string"
+    for name in ("null", "boolean", "date", "timestamp", "duration"):
+        if getattr(t, f"is_{name}")(type_):
+            return name
+    return str(type_)
+
+
+def _tuples(table: pa.Table) -> list[tuple[object, ...]]:
+    columns = []
+    for column in table.columns:
+        family = _family(column.type)
+        if family in ("timestamp", "duration"):
+            unit = pa.timestamp("us") if family == "timestamp" else pa.duration("us")
+            columns.append(column.cast(unit).cast(pa.int64()).to_pylist())
+        elif pa.types.is_floating(column.type):
+            columns.append([_NAN if v is not None and math.isnan(v) else v for v in column.to_pylist()])
+        else:
+            # Python's int, Decimal and float are equal and hash alike whenever they are the same number.
+            columns.append(column.to_pylist())
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def _cancel_close(missing: Counter[tuple[object, ...]], extra: Counter[tuple[object, ...]], doubles: list[int]) -> None:
+    """Take out pairs of rows that agree up to rounding; each row cancels the closest candidate at most once."""
+    by_rest: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
+    for row in extra.elements():
+        by_rest.setdefault(_rest(row, doubles), []).append(row)
+    for row in list(missing.elements()):
+        candidates = by_rest.get(_rest(row, doubles), [])
+        twin = next((c for c in candidates if all(_close(row[i], c[i]) for i in doubles)), None)
+        if twin is not None:
+            candidates.remove(twin)
+            for bag, taken in ((missing, row), (extra, twin)):
+                bag[taken] -= 1
+                if not bag[taken]:
+                    del bag[taken]
+
+
+def _rest(row: tuple[object, ...], doubles: list[int]) -> tuple[object, ...]:
+    return tuple(v for i, v in enumerate(row) if i not in doubles)
+
+
+def _close(a: object, b: object) -> bool:
+    if a is None or b is None or a == b:
+        return a is b or a == b
+    if isinstance(a, str) or isinstance(b, str):
+        return False
+    return math.isclose(float(a), float(b), rel_tol=_TOLERANCE, abs_tol=0.0)  # type: ignore[arg-type]  # numbers: checked by family
+
+
+def _listing(title: str, bag: Counter[tuple[object, ...]]) -> str:
+    shown = islice(bag.items(), _SHOWN)
+    lines = [f"\n  {title}: {row!r}" + (f" × {count}" if count > 1 else "") for row, count in shown]
+    if len(bag) > _SHOWN:
+        lines.append(f"\n  {title}: … and {len(bag) - _SHOWN} more")
+    return "".join(lines)

@@ -1,0 +1,94 @@
+"""Both jobs of a batch without Spark: the same tasks, run in this process, over rows given in memory.
+
+For tests that need thousands of batches: everything but Spark's scheduling and offsets is the real thing, down to
+row files, segments, match files and the ledger. `DirectWeir` pairs it with a `Weir` for registering and fetching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from weir.api import Weir
+from weir.runtime.ingest import IngestTask, ingest_task
+from weir.runtime.intake import rows_for
+from weir.runtime.jobs import TaskJobs
+from weir.runtime.loop import Context, run_batch
+from weir.runtime.match import MatchTask, match_slice
+from weir.runtime.segments import QuerySegments
+from weir.runtime.sources import struct_name
+from weir.store.catalog import CatalogLog
+from weir.store.ledger import Done, Ledger
+from weir.store.registry import Registry
+from weir.store.state import State
+
+
+class DirectJobs(TaskJobs):
+    """Runs tasks one after the other."""
+
+    def __init__(
+        self,
+        context: Context,
+        segments: QuerySegments,
+        slices: int,
+        rows: Sequence[tuple[str, pa.Table]],
+    ) -> None:
+        super().__init__(context, segments, slices)
+        self.rows = rows
+
+    def run_ingest(self, task: IngestTask) -> list[dict[str, Any]]:
+        reports: list[dict[str, Any]] = []
+        for number, batches in enumerate(self._slices()):
+            for report in ingest_task(task)(iter(batches)):
+                reports.extend({**r, "slice": number} for r in report.to_pylist())
+        return reports
+
+    def _slices(self) -> list[list[pa.RecordBatch]]:
+        """Every stream's rows cut into contiguous parts, one part a slice."""
+        parts: list[list[pa.RecordBatch]] = [[] for _ in range(self.slices)]
+        for stream, table in self.rows:
+            share = -(-table.num_rows // self.slices)
+            for k in range(self.slices):
+                part = table.slice(k * share, share).combine_chunks()
+                if part.num_rows:
+                    arrays = [c.chunk(0) for c in part.columns]
+                    struct = pa.StructArray.from_arrays(arrays, fields=list(part.schema))
+                    ref = pa.nulls(part.num_rows, pa.struct([("ticket", pa.int64())]))
+                    columns = [ref, struct]
+                    names = ["ref", struct_name(stream.lower())]
+                    parts[k].append(pa.RecordBatch.from_arrays(columns, names=names))
+        return [p for p in parts if p]
+
+    def run_match(self, task: MatchTask) -> list[dict[str, Any]]:
+        return [match_slice(task, k) for k in range(len(task.slices))]
+
+
+class DirectWeir:
+    """Drives a weir's batches in this process, with a clock that the test sets."""
+
+    def __init__(self, weir: Weir, *, slices: int = 2, wall_us: int = 0) -> None:
+        self.weir = weir
+        self.slices = slices
+        self.wall_us = wall_us
+        registry = Registry(weir.files)
+        self.context = Context(
+            files=weir.files,
+            ledger=Ledger(weir.files),
+            registry=registry,
+            catalog_log=CatalogLog(weir.files),
+            state=State(),
+            settings=weir.settings,
+            identity=weir.identity,
+            wall_us=lambda: self.wall_us,
+        )
+        self.segments = QuerySegments(weir.files, registry, weir.settings)
+
+    def batch(self, rows: Mapping[str, Any]) -> Done:
+        """Run the next batch over rows by stream."""
+        number = self.context.state.refresh(self.context.ledger) + 1
+        catalog = self.weir.catalog
+        given = [(name, rows_for(table, catalog.streams[name.lower()])) for name, table in rows.items()]
+        jobs = DirectJobs(self.context, self.segments, self.slices, given)
+        return run_batch(self.context, number, jobs)

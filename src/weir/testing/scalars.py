@@ -1,0 +1,439 @@
+"""Scalar expressions of a parsed query as DuckDB SQL, typed by the language's rules.
+
+Every place where DuckDB's meaning differs from the language's is spelt out here instead of trusted:
+numbers are compared exactly (through DECIMAL(38, s), or for a double constant by fractions computed here), integer
+arithmetic runs in HUGEINT and overflows to NULL, `/` divides doubles, a zero divisor gives NULL, decimals follow
+the language's own precision rules, CAST cuts off towards zero, intervals are plain microseconds. Taken over from
+DuckDB because it agrees: three-valued logic, NaN equal to itself and above +infinity, −0.0 = 0.0, strings by bytes,
+LIKE by characters, the nearest double of a decimal.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from fractions import Fraction
+
+from sqlglot import exp
+
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+    decimal,
+)
+from weir.testing.constants import (
+    DAY_US,
+    DIGITS_MAX,
+    TIMES,
+    UNITS_US,
+    WHOLE,
+    Scalar,
+    constant,
+    date_of_text,
+    duck_type,
+    instant_of_text,
+    named_type,
+    number,
+    parameter,
+)
+
+_EXACT = Context(prec=60)
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+}
+
+
+# The parts of a node beside `this` and `expression` that the oracle looks at.
+_PARTS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Literal: frozenset({"is_string"}),
+    exp.Div: frozenset({"safe", "typed"}),
+    exp.Column: frozenset({"table"}),
+    exp.Interval: frozenset({"unit"}),
+    exp.Between: frozenset({"low", "high"}),
+    exp.In: frozenset({"expressions"}),
+    exp.Like: frozenset({"negate"}),
+    exp.Cast: frozenset({"to"}),
+    exp.TryCast: frozenset({"to"}),
+    exp.Count: frozenset({"big_int"}),
+    exp.Distinct: frozenset({"expressions"}),
+    exp.Select: frozenset({"expressions", "from_", "joins", "where", "group", "having", "distinct"}),
+    exp.Union: frozenset({"distinct"}),
+    exp.Except: frozenset({"distinct"}),
+    exp.Intersect: frozenset({"distinct"}),
+    exp.Join: frozenset({"on", "using", "kind"}),
+    exp.Table: frozenset({"alias", "joins"}),
+    exp.Group: frozenset({"expressions"}),
+    exp.Alias: frozenset({"alias"}),
+}
+
+
+def known_parts(e: exp.Expr) -> None:
+    """AssertionError when the parser says something that would be passed over, such as a negation it tucked away."""
+    known = _PARTS.get(type(e), frozenset()) | {"this", "expression"}
+    extra = [name for name, part in e.args.items() if part not in (None, False, []) and name not in known]
+    assert not extra, f"the oracle does not know {', '.join(extra)} of {type(e).__name__}: {e.sql('spark')}"
+
+
+class Scalars:
+    """Translates expressions. `column` finds a column, `compute` runs a SQL expression without columns."""
+
+    def __init__(
+        self, column: Callable[[exp.Column], Scalar], params: Mapping[str, object], compute: Callable[[str], object]
+    ) -> None:
+        self.column = column
+        self.params = params
+        self.compute = compute
+        self._methods: dict[type[exp.Expr], Callable[[exp.Expr], Scalar]] = {
+            exp.Paren: lambda e: self.translate(e.this),
+            exp.Column: self._column,
+            exp.Literal: lambda e: constant(e.this) if e.is_string else number(e.this),
+            exp.Null: lambda _: constant(None),
+            exp.Boolean: lambda e: constant(bool(e.this)),
+            exp.Placeholder: lambda e: parameter(self.params[e.name]),
+            exp.Interval: self._interval,
+            exp.And: self._connective,
+            exp.Or: self._connective,
+            exp.Not: self._not,
+            exp.Is: self._is_null,
+            exp.Between: self._between,
+            exp.In: self._in,
+            exp.Like: self._like,
+            exp.Neg: self._negate,
+            exp.Abs: self._absolute,
+            exp.Cast: self._cast,
+            exp.TryCast: self._cast,
+            **dict.fromkeys(_COMPARISONS, self._comparison),
+            **dict.fromkeys(_ARITHMETIC, self._arithmetic),
+            **dict.fromkeys(_AGGREGATES, self._aggregate),
+        }
+
+    def translate(self, e: exp.Expr) -> Scalar:
+        """The SQL and type of any expression of the grammar."""
+        method = self._methods.get(type(e))
+        assert method is not None, f"the oracle does not know {type(e).__name__}: {e.sql('spark')}"
+        known_parts(e)
+        return method(e)
+
+    def condition(self, e: exp.Expr) -> Scalar:
+        """A boolean expression; an untyped NULL is an unknown truth value."""
+        found = self.translate(e)
+        if found.type == NULL:
+            return Scalar("CAST(NULL AS BOOLEAN)", BOOLEAN, True)
+        assert found.type == BOOLEAN, f"a condition is boolean, got {found.type}: {e.sql('spark')}"
+        return found
+
+    def _column(self, e: exp.Expr) -> Scalar:
+        assert isinstance(e, exp.Column)
+        return self.column(e)
+
+    def _interval(self, e: exp.Expr) -> Scalar:
+        count, unit = e.this, e.args.get("unit")
+        while isinstance(count, exp.Paren):
+            count = count.this
+        if isinstance(count, exp.Placeholder):
+            assert unit is not None, "an interval parameter needs a unit"
+            given = parameter(self.params[count.name])
+            return given if given.type in (INTERVAL, NULL) else in_seconds(given, _unit_us(unit.name))
+        sign = 1
+        if isinstance(count, exp.Neg):
+            sign, count = -1, count.this
+        words = count.name.split() + ([unit.name] if unit is not None else [])
+        total = sum(int(Decimal(n) * _unit_us(word)) for n, word in zip(words[::2], words[1::2], strict=True))
+        return constant(dt.timedelta(microseconds=sign * total))
+
+    # logic
+
+    def _connective(self, e: exp.Expr) -> Scalar:
+        assert isinstance(e, (exp.And, exp.Or))
+        parts = [self.condition(part) for part in e.flatten()]
+        word = " AND " if isinstance(e, exp.And) else " OR "
+        return Scalar(f"({word.join(p.sql for p in parts)})", BOOLEAN, all(p.constant for p in parts))
+
+    def _not(self, e: exp.Expr) -> Scalar:
+        arg = self.condition(e.this)
+        return Scalar(f"(NOT {arg.sql})", BOOLEAN, arg.constant)
+
+    def _is_null(self, e: exp.Expr) -> Scalar:
+        assert isinstance(e.expression, exp.Null), "IS takes NULL"
+        arg = self.translate(e.this)
+        return Scalar(f"({arg.sql} IS NULL)", BOOLEAN, arg.constant)
+
+    def _between(self, e: exp.Expr) -> Scalar:
+        arg, low, high = (self.translate(e.args[k]) for k in ("this", "low", "high"))
+        parts = compare(">=", arg, low, self.compute), compare("<=", arg, high, self.compute)
+        return Scalar(f"({parts[0].sql} AND {parts[1].sql})", BOOLEAN, parts[0].constant and parts[1].constant)
+
+    def _in(self, e: exp.Expr) -> Scalar:
+        arg = self.translate(e.this)
+        parts = [compare("=", arg, self.translate(x), self.compute) for x in e.expressions]
+        return Scalar(f"({' OR '.join(p.sql for p in parts)})", BOOLEAN, all(p.constant for p in parts))
+
+    def _like(self, e: exp.Expr) -> Scalar:
+        arg, pattern = self.translate(e.this), self.translate(e.expression)
+        word = "NOT LIKE" if e.args.get("negate") else "LIKE"
+        sql = f"(CAST({arg.sql} AS VARCHAR) {word} CAST({pattern.sql} AS VARCHAR) ESCAPE '\\')"
+        return Scalar(sql, BOOLEAN, arg.constant and pattern.constant)
+
+    def _comparison(self, e: exp.Expr) -> Scalar:
+        return compare(_COMPARISONS[type(e)], self.translate(e.this), self.translate(e.expression), self.compute)
+
+    # numbers and times
+
+    def _arithmetic(self, e: exp.Expr) -> Scalar:
+        return arithmetic(_ARITHMETIC[type(e)], self.translate(e.this), self.translate(e.expression))
+
+    def _negate(self, e: exp.Expr) -> Scalar:
+        arg = self.translate(e.this)
+        if arg.origin == "literal" and isinstance(arg.value, (int, float, Decimal, dt.timedelta)):
+            # copy_negate and not a minus sign, which would round to 28 digits
+            value = arg.value.copy_negate() if isinstance(arg.value, Decimal) else -arg.value
+            return constant(value, arg.type)
+        if arg.type.kind in (Kind.DOUBLE, Kind.DECIMAL, Kind.NULL):
+            return Scalar(f"(-{arg.sql})", arg.type, arg.constant)
+        type_ = INTERVAL if arg.type == INTERVAL else BIGINT
+        return Scalar(narrowed(f"(-CAST({arg.sql} AS HUGEINT))"), type_, arg.constant)
+
+    def _absolute(self, e: exp.Expr) -> Scalar:
+        arg = self.translate(e.this)
+        type_ = BIGINT if arg.type == INT else arg.type
+        return Scalar(f"abs(CAST({arg.sql} AS {duck_type(type_)}))", type_, arg.constant)
+
+    def _cast(self, e: exp.Expr) -> Scalar:
+        arg, wanted = self.translate(e.this), named_type(e.args["to"])
+        if arg.origin == "literal" and isinstance(arg.value, str) and wanted != STRING:
+            arg = _read_text(arg.value, wanted)
+        return cast(arg, wanted)
+
+    # aggregates
+
+    def _aggregate(self, e: exp.Expr) -> Scalar:
+        function, arg, word = _AGGREGATES[type(e)], e.this, ""
+        if isinstance(arg, exp.Star):
+            return Scalar("count(*)", BIGINT)
+        if isinstance(arg, exp.Distinct):
+            word, arg = "DISTINCT ", arg.expressions[0]
+        of = self.translate(arg)
+        if function == "count":
+            return Scalar(f"count({word}{of.sql})", BIGINT)
+        if function == "avg":
+            return Scalar(f"avg({word}{as_double(of)})", DOUBLE)
+        sql = f"{function}({word}{of.sql})"
+        if function in ("min", "max") or of.type == DOUBLE:
+            return Scalar(sql, of.type)
+        if of.type.kind is Kind.DECIMAL:
+            type_ = decimal(DIGITS_MAX, of.scale)
+            return Scalar(f"TRY_CAST({sql} AS {duck_type(type_)})", type_)
+        return Scalar(narrowed(f"sum({word}CAST({of.sql} AS HUGEINT))"), BIGINT)
+
+
+def _unit_us(word: str) -> int:
+    return UNITS_US.get(word.upper()) or UNITS_US[word.upper().removesuffix("S")]
+
+
+def in_seconds(given: Scalar, unit_us: int = 1_000_000) -> Scalar:
+    """A number given where a length of time is wanted."""
+    assert isinstance(given.value, (int, float, Decimal)), f"a length of time is wanted, got {given.value!r}"
+    return constant(dt.timedelta(microseconds=int(Decimal(given.value) * unit_us)))
+
+
+def narrowed(sql: str) -> str:
+    """A HUGEINT as BIGINT; NULL beyond it, and for −2^63, which is reserved."""
+    return f"nullif(TRY_CAST({sql} AS BIGINT), CAST(-9223372036854775808 AS BIGINT))"
+
+
+def as_double(s: Scalar) -> str:
+    """The nearest double."""
+    return f"CAST({s.sql} AS DOUBLE)"
+
+
+def as_timestamp(s: Scalar) -> str:
+    """A date is the instant of its midnight, UTC."""
+    return f"CAST({s.sql} AS TIMESTAMP)"
+
+
+# Comparisons
+
+
+def compare(op: str, left: Scalar, right: Scalar, compute: Callable[[str], object]) -> Scalar:
+    """`left op right`, mathematically exact."""
+    both = left.constant and right.constant
+    if NULL in (left.type, right.type):
+        return Scalar("CAST(NULL AS BOOLEAN)", BOOLEAN, both)
+    left, right = _meeting(left, right.type), _meeting(right, left.type)
+    if left.type.is_numeric and right.type.is_numeric:
+        return Scalar(_compare_numbers(op, left, right, compute), BOOLEAN, both)
+    if left.type.kind in TIMES and right.type.kind in TIMES:
+        return Scalar(f"({as_timestamp(left)} {op} {as_timestamp(right)})", BOOLEAN, both)
+    assert left.type.kind is right.type.kind, f"{left.type} and {right.type} are not compared"
+    return Scalar(f"({left.sql} {op} {right.sql})", BOOLEAN, both)
+
+
+def _meeting(s: Scalar, other: DataType) -> Scalar:
+    """A constant in the type of what it meets: a text as a time, a number given as a length of time."""
+    if s.origin and isinstance(s.value, str) and other.kind in TIMES:
+        return constant(date_of_text(s.value) if other == DATE else instant_of_text(s.value))
+    if s.origin == "param" and s.type.is_numeric and other == INTERVAL:
+        return in_seconds(s) if s.value is not None else constant(None, INTERVAL)
+    return s
+
+
+def _compare_numbers(op: str, left: Scalar, right: Scalar, compute: Callable[[str], object]) -> str:
+    if DOUBLE not in (left.type, right.type):
+        wide = f"DECIMAL(38,{max(left.scale, right.scale)})"  # 19 digits of a bigint and 18 behind the point fit
+        return f"(CAST({left.sql} AS {wide}) {op} CAST({right.sql} AS {wide}))"
+    for value, bound, way in ((left, right, op), (right, left, _MIRRORED[op])):
+        if bound.type == DOUBLE and bound.constant and value.type != DOUBLE and not value.constant:
+            threshold = compute(bound.sql)
+            assert threshold is None or isinstance(threshold, float)
+            return _against_double(way, value, threshold)
+    return f"({as_double(left)} {op} {as_double(right)})"
+
+
+def _against_double(op: str, value: Scalar, threshold: float | None) -> str:
+    """An integer or decimal against a double constant: as fractions, because either cast could round."""
+    if threshold is None:
+        return "CAST(NULL AS BOOLEAN)"
+    wide = f"CAST({value.sql} AS DECIMAL(38,{value.scale}))"
+    if math.isfinite(threshold):
+        units = Fraction(threshold) * 10**value.scale
+        if abs(units) < 10**37:
+            whole = math.floor(units)
+            bound = f"CAST('{Decimal(whole).scaleb(-value.scale, _EXACT):f}' AS DECIMAL(38,{value.scale}))"
+            if units == whole:
+                return f"({wide} {op} {bound})"
+            if op not in ("=", "<>"):
+                return f"({wide} {'<=' if op in ('<', '<=') else '>'} {bound})"
+            return _known(value, op == "<>")
+    below = not threshold < 0  # NaN and +infinity are above all numbers
+    return _known(value, op == "<>" or (op in ("<", "<=") if below else op in (">", ">=")))
+
+
+def _known(value: Scalar, truth: bool) -> str:
+    """A comparison whose outcome does not depend on the value, unless that is NULL."""
+    return f"(CASE WHEN {value.sql} IS NOT NULL THEN {truth} END)"
+
+
+# Arithmetic
+
+
+def arithmetic(op: str, left: Scalar, right: Scalar) -> Scalar:
+    """`left op right` by the language's types; NULL on overflow and for a divisor of zero."""
+    both = left.constant and right.constant
+    if left.type == NULL:
+        left = constant(None, right.type if right.type.is_numeric else INTERVAL)
+    if right.type == NULL:
+        right = constant(None, left.type if left.type.is_numeric else INTERVAL)
+    sql, type_ = (_numbers if left.type.is_numeric and right.type.is_numeric else _times)(op, left, right)
+    return Scalar(sql, type_, both)
+
+
+def _numbers(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
+    kinds = {left.type.kind, right.type.kind}
+    if op == "/" or Kind.DOUBLE in kinds or (op == "%" and Kind.DECIMAL in kinds):
+        return _doubles(op, left, right), DOUBLE
+    if Kind.DECIMAL not in kinds:
+        if op == "%":
+            return f"(CAST({left.sql} AS BIGINT) % nullif(CAST({right.sql} AS BIGINT), 0))", BIGINT
+        return narrowed(f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"), BIGINT
+    (p1, s1), (p2, s2) = _digits(left), _digits(right)
+    if op == "*":
+        precision, scale = p1 + p2, s1 + s2
+        sql = f"(CAST({left.sql} AS DECIMAL(19,{s1})) * CAST({right.sql} AS DECIMAL(19,{s2})))"
+    else:
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + 1 + scale
+        sql = f"(CAST({left.sql} AS DECIMAL(38,{scale})) {op} CAST({right.sql} AS DECIMAL(38,{scale})))"
+    if precision > DIGITS_MAX:
+        return _doubles(op, left, right), DOUBLE
+    type_ = decimal(precision, scale)
+    return f"CAST({sql} AS {duck_type(type_)})", type_
+
+
+def _digits(s: Scalar) -> tuple[int, int]:
+    """Precision and scale of an operand beside a decimal; a whole literal has just its own digits."""
+    if s.type.kind is Kind.DECIMAL:
+        return s.type.precision, s.type.scale
+    if s.origin == "literal" and isinstance(s.value, int):
+        return len(str(abs(s.value))), 0
+    return (10 if s.type == INT else 19), 0
+
+
+def _doubles(op: str, left: Scalar, right: Scalar) -> str:
+    a, b = as_double(left), as_double(right)
+    return f"({a} {op} nullif({b}, CAST(0 AS DOUBLE)))" if op in "/%" else f"({a} {op} {b})"
+
+
+def _times(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
+    if right.origin == "param" and right.type.is_numeric:
+        right = in_seconds(right) if right.value is not None else constant(None, INTERVAL)
+    a, b = left.type, right.type
+    if a == INTERVAL and b == INTERVAL:
+        return narrowed(f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"), INTERVAL
+    if a == INTERVAL:
+        assert op == "+", "an interval minus a time means nothing"
+        return _times(op, right, left)
+    if b == INTERVAL and a == DATE:
+        days = f"CAST(({right.sql}) // {DAY_US} AS INTEGER)"
+        return f"(CASE WHEN ({right.sql}) % {DAY_US} = 0 THEN {left.sql} {op} {days} END)", DATE
+    if b == INTERVAL:
+        return f"make_timestamp(epoch_us({left.sql}) {op} ({right.sql}))", TIMESTAMP
+    assert op == "-", f"{a} {op} {b} means nothing"
+    right = _meeting(right, TIMESTAMP)
+    return f"(epoch_us({as_timestamp(left)}) - epoch_us({as_timestamp(right)}))", INTERVAL
+
+
+# CAST
+
+
+def cast(arg: Scalar, wanted: DataType) -> Scalar:
+    """NULL for a value that does not fit; towards zero to whole numbers, half away from zero to decimals."""
+    if arg.type == wanted:
+        return arg
+    if arg.type == DOUBLE and wanted.kind in WHOLE:
+        sql = f"TRY_CAST(trunc({arg.sql}) AS {duck_type(wanted)})"
+    elif arg.type.kind is Kind.DECIMAL and wanted.kind in WHOLE:
+        sql = f"TRY_CAST(trunc(CAST({arg.sql} AS DECIMAL(38,{arg.scale}))) AS {duck_type(wanted)})"
+    elif wanted == DOUBLE:
+        sql = as_double(arg)
+    else:
+        sql = f"TRY_CAST({arg.sql} AS {duck_type(wanted)})"
+    if wanted == BIGINT:
+        sql = f"nullif({sql}, CAST(-9223372036854775808 AS BIGINT))"
+    return Scalar(sql, wanted, arg.constant)
+
+
+def _read_text(text: str, wanted: DataType) -> Scalar:
+    """A quoted constant that is cast to something else, read as a literal of that type."""
+    if wanted.kind in TIMES:
+        return constant(date_of_text(text) if wanted == DATE else instant_of_text(text))
+    folded = text.strip().lower()
+    if wanted == BOOLEAN:
+        return constant(folded == "true")
+    if folded.lstrip("-") in ("nan", "inf", "infinity"):
+        return constant(float(folded))
+    return number(text.strip())
