@@ -1,0 +1,23 @@
+"""A peer: another way to answer a workload, measured as its expert would write it.
+
+`prepare` loads queries and events (not timed) and returns a function that answers the first n events of the batch and
+returns the number of (event, query) pairs; every peer's number is compared with Weir's. Peers that hand out the pairs
+say so (`returns_ids`), the others only count them, which is to their advantage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.workloads import Workload
+
+Answer = Callable[[int], int]  # number of events of the batch to answer → pairs
+
+
+class Peer(NamedTuple):
+    name: str
+    workloads: tuple[str, ...]
+    threads: int  # cores it uses; a peer with one is compared with one thread of Weir
+    returns_ids: bool
+    prepare: Callable[[Workload], Answer]

@@ -1,0 +1,146 @@
+"""The kill matrix: real drivers on real Spark die at every named point; nothing is lost, nothing doubled.
+
+Each driver first replays what the one before left behind, then dies at its own point, so one pass over the points
+costs one start each. Between a crash and its replay queries are registered and dropped and rows are pushed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.crash.world import ROWS, Reader, World, is_stopped, jvm_of, kill_all
+from weir.runtime.faults import POINTS
+from weir.store.ledger import batch_of_path
+
+pytestmark = pytest.mark.crash
+WAIT_S = 180
+# A worker that dies is started again by Spark and the batch goes on; everything else takes the driver along.
+IN_WORKERS = {"ingest worker, mid-file", "row file written, task result lost", "match worker, mid-file"}
+LATER = {"mid-publication"}  # nothing is published yet
+
+
+def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
+    try:
+        said, _ = process.communicate(timeout=WAIT_S)
+        return process.returncode, said
+    finally:
+        kill_all(process)
+
+
+def wait_until_stopped(process: subprocess.Popen[str]) -> None:
+    for _ in range(WAIT_S * 20):
+        assert process.poll() is None, f"the driver ended: {process.communicate()[0]}"
+        if is_stopped(process):
+            return
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError("the driver never reached its point")
+
+
+def test_every_point(tmp_path: Path) -> None:
+    world = World(tmp_path / "weir")
+    world.push(2)
+    reader = Reader(world)
+    reader.start()
+    try:
+        for k, point in enumerate(p for p in POINTS if p not in LATER):
+            mark = tmp_path / f"mark{k}"
+            code, said = ends(world.driver(point, mark))
+            assert mark.exists(), f"'{point}' was never reached: {said}"
+            if point in IN_WORKERS:
+                assert code == 0, f"Spark did not get over '{point}': {said}"
+            world.check()
+            # Before the replay: other queries, other rows. The replay must see the plan's.
+            id = world.register(f"SELECT n FROM trade WHERE price > {90 - k}")
+            if k % 3 == 2:
+                world.drop(id - 1)
+            world.push(2 if k % 2 else 3)
+        code, said = ends(world.driver())
+        assert code == 0, said
+    finally:
+        reader.finish()
+    world.check_complete()
+
+
+def test_only_the_jvm_dies_then_everything_at_once(tmp_path: Path) -> None:
+    world = World(tmp_path / "weir")
+    world.push(2)
+    driver = world.driver("between ingest and match:stop")
+    wait_until_stopped(driver)
+    os.kill(jvm_of(driver), signal.SIGKILL)
+    os.kill(driver.pid, signal.SIGCONT)
+    code, said = ends(driver)
+    assert code != 0, said
+    world.check()
+    driver = world.driver("all files written, not done:stop")
+    wait_until_stopped(driver)
+    jvm = jvm_of(driver)
+    kill_all(driver)
+    os.kill(jvm, signal.SIGKILL) if Path(f"/proc/{jvm}").exists() else None
+    world.check()
+    # What a power cut may do to files that were never synced: they are cut, and nobody names them.
+    batch = world.last_done() + 1
+    cut = 0
+    for path in [*world.folder.glob("rows/**/*"), *world.folder.glob("matches/**/*"), *world.folder.glob("cache/**/*")]:
+        if path.is_file() and batch_of_path(path.name) in (batch, None):
+            data = path.read_bytes()
+            path.write_bytes(data[: len(data) // 2])
+            cut += 1
+    assert cut > 0
+    world.push()
+    code, said = ends(world.driver())
+    assert code == 0, said
+    world.check_complete()
+
+
+def test_a_zombie_is_fenced(tmp_path: Path) -> None:
+    world = World(tmp_path / "weir")
+    world.push()
+    zombie = world.driver("all files written, not done:stop")
+    wait_until_stopped(zombie)
+    world.push(2)
+    code, said = ends(world.driver())
+    assert code == 0, said
+    before = world.last_done()
+    os.kill(zombie.pid, signal.SIGCONT)
+    code, said = ends(zombie)
+    assert code == 3, said
+    assert "was committed by another driver" in said
+    assert world.last_done() == before == 2, "one commit a batch"
+    world.check_complete()
+
+
+def test_a_full_disk_stops_the_driver_and_harms_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a small tmpfs")
+    try:
+        world = World(place / "weir")
+        world.push()
+        code, said = ends(world.driver())
+        assert code == 0, said
+        world.push()
+        ballast = place / "ballast"
+        size = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
+        ballast.write_bytes(b"x" * (size - 8_192))
+        code, said = ends(world.driver())
+        assert code != 0, said
+        ballast.unlink()
+        world.check()
+        code, said = ends(world.driver())
+        assert code == 0, said
+        world.check_complete()
+        assert world.pushed == 2 * ROWS
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=False)
