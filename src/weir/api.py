@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from weir.algebra.schema import Catalog, Column, Stream, Table
 from weir.answer.describe import describe
 from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
 from weir.answer.standing import Library
-from weir.errors import PushError, QueryError, RegisterError, RunError, StreamError, did_you_mean
+from weir.errors import PushError, QueryError, RegisterError, RunError, StoreError, StreamError, did_you_mean
 from weir.plan.registration import constants_table, plan_registration
 from weir.runtime import session as sessions
 from weir.runtime.intake import as_table, parse_columns, parse_length, rows_for
@@ -35,6 +35,8 @@ from weir.store.state import State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 
 def open_weir(
@@ -293,6 +295,17 @@ class Query:
         self._weir.registry.refresh()
         return self._weir._library.standing(self.id)
 
+    def _read(self, read: Callable[[Standing, State], T]) -> T:
+        """Read at the newest batch; once more if files expired and were removed while we read them."""
+        weir = self._weir
+        before = weir.state.refresh(weir.ledger)
+        try:
+            return read(self._standing(), weir.state)
+        except StoreError:
+            if weir.state.refresh(weir.ledger) == before:
+                raise
+            return read(self._standing(), weir.state)
+
     @property
     def sql(self) -> str:
         """The query's text in canonical form, with its constants."""
@@ -301,8 +314,8 @@ class Query:
 
     def fetch(self, at: datetime.datetime | str | int | None = None) -> pa.Table:
         """The answer now, or as of an earlier time (a datetime, an ISO text, or µs since the epoch, UTC)."""
-        self._weir.state.refresh(self._weir.ledger)
-        return fetch(self._standing(), self._weir.files, self._weir.state, at_us=None if at is None else to_us(at))
+        at_us = None if at is None else to_us(at)
+        return self._read(lambda standing, state: fetch(standing, self._weir.files, state, at_us=at_us))
 
     def token(self) -> str:
         """A token for the answer that `fetch` gives now, for `changes`."""
@@ -311,9 +324,8 @@ class Query:
 
     def changes(self, after: str | None = None) -> Changes:
         """What came and went since a token (all of the answer came, without one), and the next token."""
-        self._weir.state.refresh(self._weir.ledger)
         token = None if after is None else Token.parse(after)
-        return changes(self._standing(), self._weir.files, self._weir.state, token)
+        return self._read(lambda standing, state: changes(standing, self._weir.files, state, token))
 
     def explain(self) -> str:
         """Plan, update patterns, family, boxes, access attributes, expected matches, and its state."""

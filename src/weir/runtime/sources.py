@@ -88,7 +88,7 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"ticket": 0, "row": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        self.end_of_run = self.inbox.next(0)
+        self.end_of_run = self.inbox.next(self.inbox.released())  # older tickets are gone
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         return ReadMaxRows(self.rows_max)
