@@ -20,6 +20,7 @@ from weir.algebra.schema import Catalog
 from weir.api import Query, Weir
 from weir.errors import RegisterError
 from weir.testing import (
+    SPAN_US,
     Batch,
     accept,
     answer,
@@ -32,6 +33,7 @@ from weir.testing import (
     split_batches,
 )
 
+KEEPS_US = (None, 86_400_000_000, 3_600_000_000, 600_000_000)
 RunBatch = Callable[[Mapping[str, pa.Table]], None]
 MINUTE_US = 60_000_000
 
@@ -55,13 +57,15 @@ class Scenario:
     queries: int = 40
     late: bool = True
     clock: str = "event"
+    keeps_all: bool = False  # streams are kept long enough for every row to be taken in any order
     wishes_once: bool = False  # all queries before the first batch, none dropped
     catalog: Catalog = field(init=False)
     arrivals: list[dict[str, pa.Table]] = field(init=False)
 
     def __post_init__(self) -> None:
         rng = random.Random(f"scenario {self.seed}")
-        self.catalog = random_catalog(self.seed, tables=0)
+        keeps = (None, 2 * SPAN_US) if self.keeps_all else KEEPS_US
+        self.catalog = random_catalog(self.seed, tables=0, keep_us=keeps)
         order = rng.choice(("ordered", "shuffled", "clustered"))
         share = 0.05 if self.late and rng.random() < 0.5 else 0.0
         parts = {}

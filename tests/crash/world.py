@@ -177,7 +177,7 @@ class Reader(threading.Thread):
                     difference = differ(answer(text, {}, w.catalog, {"trade": rows}, w.state.now_us or 0), got)
                     assert difference is None, f"batch {now}: {text}\n{difference}"
                 self.rounds += 1
-                self.stopping.wait(0.05)
+                self.stopping.wait(0.3)
         except BaseException as error:  # handed to the test by `finish`
             self.error = error
 
