@@ -1,6 +1,6 @@
 """`weir bench`: the kernels on W1 and W2 with their peers, then the whole pipeline on Spark; ratios from one run.
 
-    python -m benchmarks.run [--quick] [--queries 1000,10000,100000,1000000] [--skip-peers] [--only kernels|pipeline]
+python -m benchmarks.run [--quick] [--queries 1000,10000,100000,1000000] [--skip-peers] [--only kernels|pipeline]
 """
 
 from __future__ import annotations

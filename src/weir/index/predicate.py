@@ -140,7 +140,7 @@ def _sort(boxes: Int32s, n: Scalar) -> None:
     while step > 0:
         for i in range(step, n):
             box = boxes[i]
-            at = i
+            at: Scalar = i
             while at >= step and boxes[at - step] > box:
                 boxes[at] = boxes[at - step]
                 at -= step
