@@ -8,6 +8,7 @@ the streaming DataFrames that were given to it.
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,6 +79,7 @@ class Weir:
         self._spark = spark
         self._frames: dict[str, DataFrame] = {}
         self._run: Run | None = None
+        self._reading = threading.RLock()  # the state is folded by one thread at a time
 
     # ── definitions ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -185,8 +187,9 @@ class Weir:
     def queries(self) -> pa.Table:
         """All standing queries: id, SQL shape, stream, family, first batch, and whether they are demoted."""
         self.registry.refresh()
-        self.state.refresh(self.ledger)
-        return self._library.listing(self.state)
+        with self._reading:
+            self.state.refresh(self.ledger)
+            return self._library.listing(self.state)
 
     def drop(self, ids: int | Sequence[int] | np.ndarray) -> None:
         """Drop queries; they match nothing from the next planned batch on, and their answers are gone."""
@@ -218,8 +221,10 @@ class Weir:
     def late(self, stream: str) -> pa.Table:
         """Rows that were not taken, with the column `weir_reason`: late, future, null time, reserved value."""
         defined = self._stream(stream, StreamError)
-        self.state.refresh(self.ledger)
-        tables = [read_table(self.files, f.path) for _, f in self.state.late_files if f.stream == defined.name]
+        with self._reading:
+            self.state.refresh(self.ledger)
+            late = [f for _, f in self.state.late_files if f.stream == defined.name]
+        tables = [read_table(self.files, f.path) for f in late]
         if tables:
             return pa.concat_tables(tables)
         from weir.store.rows import REASON, arrow_schema
@@ -298,13 +303,14 @@ class Query:
     def _read(self, read: Callable[[Standing, State], T]) -> T:
         """Read at the newest batch; once more if files expired and were removed while we read them."""
         weir = self._weir
-        before = weir.state.refresh(weir.ledger)
-        try:
-            return read(self._standing(), weir.state)
-        except StoreError:
-            if weir.state.refresh(weir.ledger) == before:
-                raise
-            return read(self._standing(), weir.state)
+        with weir._reading:
+            before = weir.state.refresh(weir.ledger)
+            try:
+                return read(self._standing(), weir.state)
+            except StoreError:
+                if weir.state.refresh(weir.ledger) == before:
+                    raise
+                return read(self._standing(), weir.state)
 
     @property
     def sql(self) -> str:
@@ -319,8 +325,7 @@ class Query:
 
     def token(self) -> str:
         """A token for the answer that `fetch` gives now, for `changes`."""
-        self._weir.state.refresh(self._weir.ledger)
-        return str(Token(self._weir.state.last, moment(self._weir.state, None)))
+        return self._read(lambda _, state: str(Token(state.last, moment(state, None))))
 
     def changes(self, after: str | None = None) -> Changes:
         """What came and went since a token (all of the answer came, without one), and the next token."""
@@ -329,10 +334,8 @@ class Query:
 
     def explain(self) -> str:
         """Plan, update patterns, family, boxes, access attributes, expected matches, and its state."""
-        self._weir.state.refresh(self._weir.ledger)
-        standing = self._standing()
         planned = self._weir._library.planned(self.id)
-        return describe(planned, standing, self._weir.files, self._weir.state)
+        return self._read(lambda standing, state: describe(planned, standing, self._weir.files, state))
 
     def drop(self) -> None:
         """Drop the query."""

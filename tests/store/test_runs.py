@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from weir.store.arrays import save_arrays
 from weir.store.files import LocalFiles
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import Piece, read_matches, rows_of_query, write_matches
-from weir.store.runs import compact, matched_rows, runs_of
+from weir.store.runs import compact, invert, matched_rows, runs_of
 from weir.store.state import State
 
 EVENTS = 20  # a batch
@@ -91,3 +92,36 @@ def test_large_ids_do_not_fit_into_32_bits_and_still_come_back(tmp_path: Path) -
     assert rows_of_query(files, path, "s", 3).tolist() == [5, 6]
     assert rows_of_query(files, path, "s", 2**40).tolist() == [5]
     assert rows_of_query(files, path, "t", 3).tolist() == []
+
+
+def test_a_deleted_run_in_the_middle_is_filled_again(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    files = LocalFiles(tmp_path)
+    state = State()
+    pairs: set[tuple[int, int]] = set()
+    for batch in range(6):
+        pairs |= commit(files, batch, random)
+        state.refresh(Ledger(files))
+        arrays = invert(files, "s", [m.path for _, m in state.match_files(batch, batch)])
+        save_arrays(files, f"cache/runs/s/{batch:012d}-{batch:012d}.run", arrays, {})
+    files.delete(runs_of(files, "s")[2].path)
+    check(files, state, pairs, 0, 5)
+    pairs |= commit(files, 6, random)
+    state.refresh(Ledger(files))
+    compact(files, state, "s")
+    assert len(runs_of(files, "s")) == 1
+    check(files, state, pairs, 0, 6)
+
+
+def test_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    files = LocalFiles(tmp_path)
+    state = State()
+    pairs = commit(files, 0, random)
+    state.refresh(Ledger(files))
+    compact(files, state, "s")
+    (run,) = runs_of(files, "s")
+    data = bytearray((tmp_path / run.path).read_bytes())
+    data[-100] ^= 1
+    (tmp_path / run.path).write_bytes(data)
+    check(files, state, pairs, 0, 0)

@@ -7,6 +7,7 @@ projections finished here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -113,13 +114,16 @@ def _older_rows(
     if not len(kept.batches) or kept.batches[0] >= active_from:
         return np.empty(0, np.int64)
     path = f"cache/older/{standing.id}.rows"
-    try:
-        return np.array(read_arrays(files, path)[0]["rows"])
-    except StoreError:
-        everything = Cut(None, 2**62, None)
-        rows = recompute(predicate, standing.constants, kept, everything, batches_below=active_from)
-        save_arrays(files, path, {"rows": rows}, {})
-        return rows
+    about = {"text": standing.query.text, "registry": standing.registry_number, "active_from": active_from}
+    with contextlib.suppress(StoreError):
+        arrays, meta = read_arrays(files, path, verify=True)
+        if meta == about:
+            return np.array(arrays["rows"])
+    everything = Cut(None, 2**62, None)
+    rows = recompute(predicate, standing.constants, kept, everything, batches_below=active_from)
+    with contextlib.suppress(StoreError):  # a reader that cannot write caches can still read
+        save_arrays(files, path, {"rows": rows}, about)
+    return rows
 
 
 def project(standing: Standing, rows: pa.Table) -> pa.Table:
@@ -146,7 +150,7 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
 def changes(standing: Standing, files: Files, state: State, after: Token | None) -> Changes:
     """The net difference between the answer at `after` and the answer now."""
     now = Token(state.last, moment(state, None))
-    if after is None:
+    if after is None or state.rows_at(standing.stream.name, after.batch) == 0:  # nothing was there yet
         answer = fetch(standing, files, state)
         return Changes(answer, answer.slice(0, 0), str(now))
     if after.batch > now.batch:

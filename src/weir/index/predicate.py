@@ -164,7 +164,7 @@ def _search(
     n_attributes, n_events = keys.shape
     while event < n_events:
         counters[:] = f.needed
-        n_hits = np.int64(0)
+        n_hits: Scalar = np.int64(0)
         for box in f.free_boxes:
             hits[n_hits] = box
             n_hits += 1

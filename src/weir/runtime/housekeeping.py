@@ -26,7 +26,7 @@ class Housekeeping:
         self.files = files
         self.settings = settings
         self.error: str | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weir-housekeeping")
+        self._thread: ThreadPoolExecutor | None = None  # started when there is something to do
         self._under_way: Future[None] | None = None
         self._state = State()  # its own: the state is not for sharing between threads
 
@@ -36,32 +36,38 @@ class Housekeeping:
         vacuums = self.settings.vacuum_every_batches and (batch + 1) % self.settings.vacuum_every_batches == 0
         if not (compacts or vacuums) or (self._under_way is not None and not self._under_way.done()):
             return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weir-housekeeping")
         self._under_way = self._thread.submit(self._work, bool(compacts), bool(vacuums), batch)
 
     def _work(self, compacts: bool, vacuums: bool, batch: int) -> None:
-        try:
-            ledger = Ledger(self.files)
-            self._state.refresh(ledger)
-            if compacts:
-                for stream in CatalogLog(self.files).read().streams.values():
-                    compact(self.files, self._state, stream.name)
-            if vacuums:
-                # Spark has committed the batch before this one; what that one had consumed may go.
-                before = ledger.done(batch - 1)
-                vacuum(
-                    self.files,
-                    self._state,
-                    time.time(),
-                    self.settings,
-                    inbox_committed=before.inbox_next if before is not None else 0,
-                )
-            self.error = None
-        except WeirError as error:
-            self.error = str(error)
+        errors = []
+        for due, work in ((compacts, self._compact), (vacuums, self._vacuum)):
+            try:
+                if due:
+                    work(batch)
+            except Exception as error:  # whatever it is, the job goes on, and `progress` says what it was
+                errors.append(str(error) if isinstance(error, WeirError) else f"{type(error).__name__}: {error}")
+        self.error = "; ".join(errors) or None
+
+    def _compact(self, batch: int) -> None:
+        self._state.refresh(Ledger(self.files))
+        for stream in CatalogLog(self.files).read().streams.values():
+            compact(self.files, self._state, stream.name)
+
+    def _vacuum(self, batch: int) -> None:
+        ledger = Ledger(self.files)
+        self._state.refresh(ledger)
+        # Spark has committed the batch before this one; what that one had consumed may go.
+        before = ledger.done(batch - 1)
+        consumed = before.inbox_next if before is not None else 0
+        vacuum(self.files, self._state, time.time(), self.settings, inbox_committed=consumed)
 
     def close(self) -> None:
         """Wait for what is under way."""
-        self._thread.shutdown(wait=True)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(wait=True)
 
 
 def vacuum_now(files: Files, settings: Settings) -> Removed:

@@ -70,8 +70,8 @@ def judge(rows: pa.Table, stream: Stream, task: IngestTask) -> tuple[pa.Table, p
         reasons[t > task.wall_us + stream.future_us] = 2
     reasons[unknown] = 3
     for column in stream.columns:
-        if column.type.kind is Kind.BIGINT:
-            values = rows.column(column.name)
+        if column.type.kind in (Kind.BIGINT, Kind.TIMESTAMP):  # both have 64-bit keys, of which the least is NULL's
+            values = rows.column(column.name).cast(pa.int64())
             low = pc.min(values).as_py()
             if low == RESERVED:
                 reserved = pc.fill_null(pc.equal(values, RESERVED), False)
@@ -103,6 +103,8 @@ def _gather(files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask) -
             ticket = max(ticket, ref["ticket"])
             rows = read_table(files, ref["path"]).slice(ref["start"], ref["count"])
             found.setdefault(ref["stream"].lower(), []).append(rows)
+        claimed = {"ref", *(struct_name(name) for name in task.streams)}
+        assert claimed >= set(table.schema.names), "rows of a stream that the plan's catalog does not have"
         for name in task.streams:
             if struct_name(name) in table.schema.names:
                 structs = table.column(struct_name(name)).combine_chunks()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
 from weir.algebra.schema import (
@@ -109,6 +110,8 @@ def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
     try:
+        if isinstance(given, pd.DataFrame):
+            return pa.Table.from_pandas(given, preserve_index=False)
         if hasattr(given, "toArrow"):
             return given.toArrow()
         if hasattr(given, "__arrow_c_stream__"):

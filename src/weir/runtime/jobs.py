@@ -102,6 +102,7 @@ class TaskJobs(ABC):
             if self.segments.are_whole(segments):
                 raise
             # Somebody deleted or damaged the cache while tasks were reading it: build it again, once.
+            self.segments.forget_damaged(segments)
             reports = self.run_match(replace(task, segments=self.segments.prepare(plan.registry, demoted, catalog)))
         reports.sort(key=lambda r: int(r["slice"]))
         heavy: dict[int, int] = {}

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.families.selection import Segment
-from weir.index.boxes import Matches, OverBudget
+from weir.index.boxes import OverBudget
 from weir.runtime import faults
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
@@ -97,7 +97,7 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     files = open_files(task.location)
     opened: dict[str, list[tuple[Segment, np.ndarray]]] = {}
     pieces: list[Piece] = []
-    heavy: dict[int, int] = {}
+    counts: dict[tuple[str, int], np.ndarray] = {}  # by segment: matches of each slot
     pairs = 0
     over = False
     for rows in task.slices[number]:
@@ -105,39 +105,45 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
             opened[rows.stream] = [_open(files, ref) for ref in task.segments.get(rows.stream, ())]
         table = read_table(files, rows.path).slice(rows.start, rows.count)
         parts = []
-        for segment, muted in opened[rows.stream]:
-            found = segment.match(table, muted, task.pairs_max if not over else 0)
+        for k, (segment, muted) in enumerate(opened[rows.stream]):
+            # All ranges and segments of a slice share its budget; once it is spent, matches are only counted.
+            found = segment.match(table, muted, 0 if over else task.pairs_max - pairs)
             if isinstance(found, OverBudget):
-                counts, over = found.counts, True
+                over, new = True, found.counts
             else:
                 parts.append((found.offsets, segment.ids[found.slots]))
-                counts = _slot_counts(found, len(segment.ids), task.heavy_min)
-            pairs += int(counts.sum()) if over else len(found.slots) if isinstance(found, Matches) else 0
-            least = 1 if over else task.heavy_min
-            for slot in np.flatnonzero(counts >= least):
-                heavy[int(segment.ids[slot])] = heavy.get(int(segment.ids[slot]), 0) + int(counts[slot])
-        over = over or pairs > task.pairs_max
+                new = np.bincount(found.slots, minlength=len(segment.ids))
+            pairs += int(new.sum())
+            key = (rows.stream, k)
+            counts[key] = counts[key] + new if key in counts else new
         if parts and not over:
             pieces.append(Piece(rows.stream, rows.first_row, *merge(parts)))
     faults.reach("match worker, mid-file")
     path = None if over else write_matches(files, task.batch, pieces)
-    named = sorted(heavy.items(), key=lambda item: (-item[1], item[0]))[:REPORTED_IDS_MAX]
+    ids, weights = _heaviest(opened, counts, 1 if over else task.heavy_min)
     return {
         "slice": number,
         "path": path,
         "pairs": pairs,
         "events": sum(r.count for r in task.slices[number]),
         "over_budget": over,
-        "ids": [i for i, _ in named],
-        "counts": [c for _, c in named],
+        "ids": ids.tolist(),
+        "counts": weights.tolist(),
     }
 
 
-def _slot_counts(found: Matches, n_slots: int, heavy_min: int) -> np.ndarray:
-    """Matches of each slot, or nothing at all when no slot can be heavy."""
-    if len(found.slots) < heavy_min:
-        return np.zeros(0, np.int64)
-    return np.bincount(found.slots, minlength=n_slots)
+def _heaviest(
+    opened: Mapping[str, list[tuple[Segment, np.ndarray]]], counts: Mapping[tuple[str, int], np.ndarray], least: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids and matches of the queries with at least so many in this slice, the heaviest first; not too many of them."""
+    ids, weights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for (stream, k), of_slot in counts.items():
+        slots = np.flatnonzero(of_slot >= least)
+        ids.append(opened[stream][k][0].ids[slots])
+        weights.append(of_slot[slots])
+    all_ids, all_weights = np.concatenate(ids), np.concatenate(weights)
+    order = np.lexsort((all_ids, -all_weights))[:REPORTED_IDS_MAX]
+    return all_ids[order], all_weights[order]
 
 
 def match_task(task: MatchTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

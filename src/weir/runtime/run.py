@@ -6,6 +6,7 @@ ledger: a deleted or older checkpoint would number its batches from somewhere el
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -21,6 +22,7 @@ from weir.runtime.loop import Context, run_batch
 from weir.runtime.segments import QuerySegments
 from weir.runtime.sources import unite
 from weir.store.catalog import CatalogLog
+from weir.store.files import sync_folder
 from weir.store.ledger import Done
 from weir.store.registry import Registry
 from weir.store.state import State
@@ -97,8 +99,13 @@ class Run:
         self._lock = threading.RLock()
         self._query: StreamingQuery | None = None
         self._stopping = False
+        self._refused = False  # a batch began while stopping, and was left for the next run
+        self._in_batch: int | None = None  # the thread that works on a batch
+        self._restarting = threading.Event()  # set while no restart is under way
+        self._restarting.set()
         self._error: BaseException | None = None
         self._recent: deque[BatchFigures] = deque(maxlen=RECENT)
+        self._late_rows: dict[str, dict[str, int]] = {}
         self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0}
         self._context = Context(
             files=weir.files,
@@ -120,7 +127,8 @@ class Run:
     def start(self) -> None:
         """Start, or go on after `stop`."""
         self._check_checkpoint()
-        self._stopping = False
+        self._stopping = self._refused = False
+        self._error = None
         weir = self._weir
         frame = unite(
             weir.spark, weir.files.location, self._frames, slices=self._slices, rows_max=weir.settings.batch_rows_max
@@ -150,6 +158,8 @@ class Run:
         query = self._query
         if query is None:
             return
+        if self._in_batch == threading.get_ident():
+            raise RunError("a run cannot be stopped from its own sink", hint="stop it from another thread")
         with self._lock:
             self._stopping = True
         try:
@@ -159,25 +169,29 @@ class Run:
                     break
             query.stop()
         except Exception:
-            if self._error is None:  # not one of ours: Spark's own failure is not hidden by our stopping
+            if self._error is None and not self._refused:  # Spark's own failure is not hidden by our stopping
                 raise
-        if isinstance(self._error, _StoppingError):
-            self._error = None
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run ends by itself; True if it has. An error of the job is raised here."""
-        query = self._query
-        if query is None:
-            return True
-        try:
-            ended = _ended(query, timeout_s) if timeout_s is not None else query.awaitTermination() is None
-        except Exception as failed:
-            self._housekeeping.close()
-            self._raise()
-            raise RunError(f"the streaming query failed: {str(failed)[:2000]}") from failed
-        if ended:
-            self._housekeeping.close()
-        return bool(ended)
+        while True:
+            self._restarting.wait()
+            query = self._query
+            if query is None:
+                return True
+            try:
+                ended = _ended(query, timeout_s) if timeout_s is not None else query.awaitTermination() is None
+            except Exception as failed:
+                if not self._refused:
+                    self._housekeeping.close()
+                    self._raise()
+                    raise RunError(f"the streaming query failed: {str(failed)[:2000]}") from failed
+                ended = True
+            self._restarting.wait()
+            if query is self._query:  # not one that a restart replaced
+                if ended:
+                    self._housekeeping.close()
+                return bool(ended)
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -195,7 +209,7 @@ class Run:
             batch_ms_p50=times[len(times) // 2],
             batch_ms_p99=times[min(len(times) - 1, int(len(times) * 0.99))],
             now_us=state.now_us,
-            late_rows={s: dict(r) for s, r in state.late.items()},
+            late_rows=self._late_rows,
             queries=self._registry.queries - len(self._registry.dropped()),
             housekeeping_error=self._housekeeping.error,
         )
@@ -207,10 +221,14 @@ class Run:
 
     def add_frame(self, name: str, frame: DataFrame) -> None:
         """Take one more streaming DataFrame into the running job: stop between batches, go on with it."""
-        self._frames[name] = frame
-        self._halt()
-        self._raise()
-        self.start()
+        self._restarting.clear()
+        try:
+            self._halt()
+            self._raise()
+            self._frames[name] = frame
+            self.start()
+        finally:
+            self._restarting.set()
 
     # ── one batch ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -218,7 +236,10 @@ class Run:
         try:
             with self._lock:
                 if self._stopping:
+                    self._refused = True
                     raise _StoppingError
+                self._in_batch = threading.get_ident()
+                self._sync_offsets(number)
                 faults.reach("offsets logged")
                 started = time.perf_counter()
                 jobs = SparkJobs(self._weir.spark, frame, self._context, self._segments, self._slices)
@@ -228,9 +249,13 @@ class Run:
                     self._sink(matches_frame(self._weir.spark, self._context, done, self._slices), number)
                 self._housekeeping.after(number)
                 faults.reach("done, Spark's commit missing")
+        except _StoppingError:
+            raise
         except BaseException as error:
             self._error = error
             raise
+        finally:
+            self._in_batch = None
 
     def _count(self, done: Done, jobs: SparkJobs, batch_ms: float) -> None:
         figures = BatchFigures(
@@ -244,6 +269,7 @@ class Run:
             jobs.match_ms,
         )
         self._recent.append(figures)
+        self._late_rows = {stream: dict(reasons) for stream, reasons in self._context.state.late.items()}
         self._totals["batches"] += 1
         for name in ("events", "pairs", "late", "demoted"):
             self._totals[name] += getattr(figures, name)
@@ -263,6 +289,23 @@ class Run:
                 f"Spark's checkpoint has committed batch {commits}, the ledger only {last_done}: the ledger is older",
                 hint="restore the ledger and the checkpoint from the same backup",
             )
+
+        if self._weir.ledger.plan(last_done + 1) is not None and offsets == last_done:
+            raise RunError(
+                f"batch {last_done + 1} was planned, but Spark's checkpoint does not know it: it is gone or older",
+                hint=f"restore the folder '{CHECKPOINT}' of {self._weir.files.location}, or begin a new weir",
+            )
+
+    def _sync_offsets(self, number: int) -> None:
+        """Spark does not sync its offsets; a plan that survives a power cut must not outlive them."""
+        local = self._weir.files.local_path(f"{CHECKPOINT}/offsets/{number}")
+        if local is not None:
+            handle = os.open(local, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            sync_folder(local.parent)
 
     def _newest(self, log: str) -> int:
         numbers = [-1]

@@ -38,6 +38,11 @@ class _Built:
     upto: int
     path: str
     ids: np.ndarray
+    excluded: np.ndarray  # queries that were left out
+
+    def fits(self, muted: np.ndarray) -> bool:
+        """Whether what was left out is to be left out: an attempt that failed may have demoted more."""
+        return bool(np.isin(self.excluded, muted).all())
 
 
 class QuerySegments:
@@ -73,15 +78,16 @@ class QuerySegments:
         self, stream: str, groups: Sequence[GroupRef], upto: int, muted: np.ndarray, catalog: Catalog
     ) -> list[_Built]:
         main = self._main.get(stream)
-        if main is None or main.upto > upto or self._outgrown(main, groups) or not self._is_whole(main.path):
+        stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, groups)
+        if main is None or stale or not self._is_whole(main.path):
             self._forget(self._main.pop(stream, None), self._tail.pop(stream, None))
             main = self._main[stream] = self._build(stream, "main", groups, 0, upto, muted, catalog)
         later = [g for g in groups if g.number >= main.upto]
         if not later:
             return [main]
         tail = self._tail.get(stream)
-        stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not self._is_whole(tail.path)
-        if tail is None or stale:
+        stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted)
+        if tail is None or stale or not self._is_whole(tail.path):
             self._forget(self._tail.pop(stream, None))
             tail = self._tail[stream] = self._build(stream, "tail", later, main.upto, upto, muted, catalog)
         return [main, tail]
@@ -96,10 +102,15 @@ class QuerySegments:
             return False
         return local is not None
 
+    def forget_damaged(self, segments: Mapping[str, tuple[SegmentRef, ...]]) -> None:
+        """Delete what does not have its checksums, so that it is built again."""
+        for path in _paths(segments):
+            if not self._is_whole(path, verify=True):
+                self.files.delete(path)
+
     def are_whole(self, segments: Mapping[str, tuple[SegmentRef, ...]]) -> bool:
         """Whether every file of a batch's segments is there and has its checksums."""
-        paths = [p for refs in segments.values() for ref in refs for p in (ref.path, ref.muted_path) if p is not None]
-        return all(self._is_whole(p, verify=True) for p in paths)
+        return all(self._is_whole(path, verify=True) for path in _paths(segments))
 
     def _outgrown(self, main: _Built, groups: Sequence[GroupRef]) -> bool:
         tail = sum(g.count for g in groups if g.number >= main.upto)
@@ -126,7 +137,7 @@ class QuerySegments:
         without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
         path = f"cache/segments/{stream}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
         if self._is_whole(path, verify=True):  # left by an earlier run
-            return _Built(first, upto, path, Segment.from_arrays(*read_arrays(self.files, path)).ids)
+            return _Built(first, upto, path, Segment.from_arrays(*read_arrays(self.files, path)).ids, excluded)
         count = sum(g.count for g in groups)
         if count >= 100_000:
             self.say(f"indexing {count:,} queries of stream '{stream}'")
@@ -141,7 +152,7 @@ class QuerySegments:
             excluded=excluded,
         )
         save_arrays(self.files, path, segment.arrays(), segment.meta())
-        return _Built(first, upto, path, segment.ids)
+        return _Built(first, upto, path, segment.ids, excluded)
 
     def query(self, text: str, types: tuple[DataType, ...], catalog: Catalog) -> Query:
         """A shape's text lowered again, once."""
@@ -164,3 +175,7 @@ class QuerySegments:
         if not self._is_whole(path):
             save_arrays(self.files, path, {"muted": mask}, {})
         return SegmentRef(built.path, path)
+
+
+def _paths(segments: Mapping[str, tuple[SegmentRef, ...]]) -> list[str]:
+    return [p for refs in segments.values() for ref in refs for p in (ref.path, ref.muted_path) if p is not None]

@@ -155,7 +155,7 @@ class InboxSource(DataSource):
 
 def struct_name(stream: str) -> str:
     """The struct column that carries a Spark stream's rows through the union."""
-    return f"s_{stream}"
+    return f"s_{stream.lower()}"
 
 
 def unite(
@@ -179,8 +179,7 @@ def unite(
         .load()
     )
     names = sorted(frames)
-    structs = {n: frames[n].schema.simpleString() for n in names}
-    empty = {n: F.lit(None).cast(structs[n]).alias(struct_name(n)) for n in names}
+    empty = {n: F.lit(None).cast(frames[n].schema).alias(struct_name(n)) for n in names}
     columns = [F.struct("ticket", "stream", "path", "start", "count").alias("ref")]
     united = inbox.select(*columns, *(empty[n] for n in names))
     for n in names:
@@ -191,7 +190,13 @@ def unite(
 
 
 def columns_of(frame: DataFrame, stream: str) -> tuple[Column, ...]:
-    """The stream's columns, read off a DataFrame's schema; types that Weir does not know are refused."""
+    """The stream's columns, read off a DataFrame's schema; names and types that Weir does not know are refused."""
+    for field in frame.schema.fields:
+        if not re.fullmatch(r"[A-Za-z_]\w*", field.name):
+            raise StreamError(
+                f"column '{field.name}' of stream '{stream}' is not a plain name",
+                hint="rename it with letters, digits and underscores before giving the DataFrame to Weir",
+            )
     return tuple(Column(f.name, _type_of(f.dataType, stream, f.name)) for f in frame.schema.fields)
 
 

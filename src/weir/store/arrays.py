@@ -24,9 +24,9 @@ def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapp
         files.write(path, whole.read_bytes())
 
 
-def read_arrays(files: Files, path: str) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Map named arrays read-only; a missing, cut or damaged file is a StoreError."""
+def read_arrays(files: Files, path: str, *, verify: bool = False) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Map named arrays read-only; a missing or cut file is a StoreError, with `verify` one with flipped bits too."""
     local = files.local_path(path)
     if local is None:
         raise StoreError(f"file '{path}' is missing")
-    return map_arrays(local)
+    return map_arrays(local, verify=verify)

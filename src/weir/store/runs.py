@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -74,18 +75,24 @@ def compact(files: Files, state: State, stream: str) -> None:
     for run in runs:
         if run.last < oldest:  # every row of it has expired
             files.delete(run.path)
-    first = runs[-1].last + 1 if runs else 0
-    if state.last >= first:
-        paths = [m.path for _, m in state.match_files(first, state.last)]
-        run = _save(files, stream, first, state.last, invert(files, stream, paths))
-        runs.append(run)
+    runs = [run for run in runs if run.last >= oldest]
+    for covered, first, last in list(_cover(runs, oldest, state.last)):
+        if covered is None:  # new batches, or a gap where a run was deleted
+            paths = [m.path for _, m in state.match_files(first, last)]
+            runs.append(_save(files, stream, first, last, invert(files, stream, paths)))
+    runs.sort()
     reach("mid-compaction")
-    runs = [r for r in runs if r.last >= oldest]
     while len(runs) >= 2:
-        older, newer = (read_arrays(files, r.path)[0] for r in runs[-2:])
+        try:
+            older, newer = (_read_run(files, run) for run in runs[-2:])
+        except StoreError:  # damaged: the match files say the same, and the next time fills the gap
+            for run in runs[-2:]:
+                files.delete(run.path)
+            return
         small = len(older["rows"]) <= MERGE_RATIO * max(1000, len(newer["rows"]))
         if not small or len(older["rows"]) + len(newer["rows"]) > RUN_PAIRS_MAX:
             break
+        assert runs[-2].last + 1 == runs[-1].first, "runs have no gaps between them"
         ids = [np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)]
         both = _turn(np.concatenate(ids), np.concatenate([older["rows"], newer["rows"]]))
         merged = _save(files, stream, runs[-2].first, runs[-1].last, both)
@@ -127,9 +134,15 @@ def matched_rows(files: Files, state: State, stream: str, query: int, first: int
     return np.concatenate(found)
 
 
+@lru_cache(maxsize=256)
+def _read_run(files: Files, run: Run) -> dict[str, np.ndarray]:
+    """A run's arrays, with their checksums looked at once."""
+    return read_arrays(files, run.path, verify=True)[0]
+
+
 def _rows_in_run(files: Files, run: Run, query: int) -> np.ndarray | None:
     try:
-        arrays, _ = read_arrays(files, run.path)
+        arrays = _read_run(files, run)
     except StoreError:
         return None
     at = int(np.searchsorted(arrays["ids"], query))
