@@ -148,6 +148,8 @@ def kill_all(process: subprocess.Popen[str]) -> None:
     except ProcessLookupError:
         process.kill()
     process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 class Reader(threading.Thread):
