@@ -4,9 +4,9 @@
                                           [--peers all|none|ncls,duckdb,…] [--batch N] [--seconds S] [--quick]
 
 Queries and events are loaded before the clock starts; compile time is reported apart; each figure is the median of
-three runs. Weir hands out the ids of all pairs, sorted by event and query. A peer answers the same batch as Weir if it can do
-so in `--seconds`, else as many of its first events as it can, and is compared with Weir on exactly those events; a
-peer of one thread is compared with one thread of Weir. Every peer's number of pairs must be Weir's.
+three runs. Weir hands out the ids of all pairs, sorted by event and query. A peer answers the same batch as Weir if it
+can do so in `--seconds`, else as many of its first events as it can, and is compared with Weir on exactly those
+events; a peer of one thread is compared with one thread of Weir. Every peer's number of pairs must be Weir's.
 The table is printed as it grows and written as JSON to bench-results/.
 """
 
@@ -121,24 +121,32 @@ def _search(index: Strategy, workload: Workload, n_events: int, threads: int) ->
 
 def _rate(run: Callable[[], object], n_events: int) -> float:
     """Events a second: the median of three runs."""
-    took = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        run()
-        took.append(time.perf_counter() - begun)
-    return n_events / statistics.median(took)
+    return n_events / statistics.median(_took(run) for _ in range(3))
 
 
 def _events_within(answer: Answer, n_events: int, seconds: float) -> int:
-    """How many events of the batch a peer answers in about `seconds`; also its warm-up."""
+    """How many events of the batch a peer answers in about `seconds`; also its warm-up.
+
+    A peer's time is taken to be a fixed part and a part for each event, from the last two tries, so that one that takes
+    long to begin is not held to the small batch with which it was tried.
+    """
     n = min(_FIRST_TRY, n_events)
-    while True:
-        begun = time.perf_counter()
-        answer(n)
-        took = time.perf_counter() - begun
-        if n == n_events or took > seconds / 3:
-            return n
-        n = int(min(n_events, n * min(max(0.8 * seconds / max(took, 1e-3), 2), 50)))
+    answer(n)  # loads, plans, compiles
+    took = _took(functools.partial(answer, n))
+    wanted = min(n_events, 8 * n)
+    while wanted >= 1.5 * n:
+        before, took_before, n = n, took, wanted
+        took = _took(functools.partial(answer, n))
+        each = max((took - took_before) / (n - before), 1e-9)
+        fixed = max(took - each * n, 0.0)
+        wanted = min(n_events, int((seconds - fixed) / each), 50 * n)
+    return n
+
+
+def _took(run: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    run()
+    return time.perf_counter() - begun
 
 
 def _say_scaling(rows: list[dict[str, Any]]) -> None:

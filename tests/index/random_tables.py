@@ -36,11 +36,18 @@ def draw(seed: int, scale: float = 1.0) -> Case:
     asked = rng.random((n_boxes, n_attributes)).argsort(axis=1) < rng.integers(0, n_constraints_max + 1, (n_boxes, 1))
     kind = rng.random(5)
     kind /= kind.sum()
-    attribute = np.nonzero(asked)[1]
-    lo, hi = _intervals(rng, domains[attribute], kind)
+    if seed % 10 == 9:  # a category and two narrow ranges in every box, so that a category's boxes are worth a grid
+        n_attributes, domains = 3, np.array([6, 10**9, 10**9])
+        asked = np.ones((n_boxes, 3), dtype=bool)
+        attribute = np.nonzero(asked)[1]
+        lo = rng.integers(0, domains[attribute])
+        hi = lo + np.where(attribute == 0, 0, 10**7)
+    else:
+        attribute = np.nonzero(asked)[1]
+        lo, hi = _intervals(rng, domains[attribute], kind)
     offsets = np.concatenate([[0], np.cumsum(asked.sum(axis=1))]).astype(np.int64)
     table = BoxTable(slot_of_box, offsets, attribute.astype(np.int32), lo, hi)
-    keys = _events(rng, domains, n_events, attribute, lo, hi)
+    keys = _events(rng, domains, n_events, table)
     muted = (rng.random(n_slots) < rng.choice([0.0, 0.3])).astype(np.uint8)
     return Case(table, n_slots, n_attributes, keys, muted)
 
@@ -64,18 +71,23 @@ def _intervals(rng: np.random.Generator, domain: np.ndarray, kind: np.ndarray) -
     return lo, hi
 
 
-def _events(
-    rng: np.random.Generator, domains: np.ndarray, n: int, attribute: np.ndarray, lo: np.ndarray, hi: np.ndarray
-) -> np.ndarray:
-    """Events anywhere, exactly on bounds and one beside them, at the extremes, and NULL."""
+def _events(rng: np.random.Generator, domains: np.ndarray, n: int, table: BoxTable) -> np.ndarray:
+    """Events anywhere, exactly on bounds and one beside them, in the corners of boxes, at the extremes, and NULL."""
+    _, offsets, attribute, lo, hi = table
     keys = np.empty((len(domains), n), dtype=np.int64)
     for a, domain in enumerate(domains):
         keys[a] = rng.integers(0, domain, n)
         bounds = np.concatenate([lo[attribute == a], hi[attribute == a]])
         if len(bounds):
-            on_bound = rng.random(n) < 0.4
+            on_bound = rng.random(n) < 0.3
             drawn = rng.choice(bounds, n).astype(object) + rng.integers(-1, 2, n)  # object: no overflow at the extremes
             keys[a] = np.where(on_bound, [min(max(k, KEY_MIN), KEY_MAX) for k in drawn], keys[a])
-        for extreme in (KEY_MIN, KEY_MAX, NULL_KEY):
+    if len(offsets) > 1:
+        for event in np.flatnonzero(rng.random(n) < 0.4):
+            box = rng.integers(0, len(offsets) - 1)
+            for c in range(offsets[box], offsets[box + 1]):
+                keys[attribute[c], event] = lo[c] if rng.random() < 0.5 else hi[c]
+    for a in range(len(domains)):
+        for extreme in (KEY_MIN, KEY_MAX, NULL_KEY, NULL_KEY):
             keys[a][rng.random(n) < 0.02] = extreme
     return keys
