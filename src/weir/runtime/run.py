@@ -183,6 +183,8 @@ class Run:
                 ended = _ended(query, timeout_s) if timeout_s is not None else query.awaitTermination() is None
             except Exception as failed:
                 if not self._refused:
+                    with self._lock:
+                        pass  # Spark may give up on a batch before we do; what became of it says more than Spark
                     self._housekeeping.close()
                     self._raise()
                     raise RunError(f"the streaming query failed: {str(failed)[:2000]}") from failed
