@@ -28,9 +28,24 @@ _BINS_MAX = 1 << 20
 @functools.cache
 def session() -> SparkSession:
     """The session of all Spark peers, made when the first of them is prepared."""
-    from weir.runtime.session import local_session
+    from pyspark.sql import SparkSession
 
-    return local_session(cores=2, app="weir benchmark peers")
+    from weir.runtime.session import ensure_java
+
+    ensure_java()
+    made: SparkSession = (
+        SparkSession.builder.master("local[2]")
+        .appName("weir benchmark peers")
+        .config("spark.driver.memory", "6g")  # a million queries are broadcast
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    return made
 
 
 def _cached(table: pa.Table) -> DataFrame:

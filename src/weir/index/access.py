@@ -26,8 +26,8 @@ import numpy.typing as npt
 from weir.index.boxes import BoxTable, Int32s, Int64s
 from weir.index.jit import kernel
 
-PROBE_COST = 6.0
-ROW_COST = 5.0
+PROBE_COST = 10.0  # what one probe costs an event, in candidates checked inline (about 3 ns each)
+ROW_COST = 8.0  # what a second dimension adds to that: two runs instead of one
 REST_COST = 3.0  # what a candidate costs that is checked from its sparse list of constraints only
 _ROUNDS_MAX = 4
 PARTITION_SPARSITY_MAX = 2  # end points of an attribute for each box of a probe that it partitions; memory is bounded
