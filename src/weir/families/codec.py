@@ -85,7 +85,7 @@ def from_json(node: dict[str, Any]) -> Expression:
         return Not(from_json(node["arg"]))
     if kind == "is null":
         return IsNull(from_json(node["arg"]))
-    return _ONE_ARGUMENT[kind](from_json(node["arg"]), type_named(node["type"]))  # type: ignore[no-any-return]
+    return _ONE_ARGUMENT[kind](from_json(node["arg"]), type_named(node["type"]))  # type: ignore[no-any-return]  # untyped table
 
 
 def canonical(e: Expression) -> str:
