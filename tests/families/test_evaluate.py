@@ -294,3 +294,18 @@ def test_comparisons_of_a_million_rows_take_milliseconds() -> None:
         best = min(best, time.perf_counter() - start)
     assert kept.sum() > 200_000
     assert best < 0.1  # about 3 ms on an idle core; a loop over rows would take seconds
+
+
+def test_a_null_constant_makes_every_row_null_though_no_column_has_any() -> None:
+    """More than eight rows: the bits of validity must not stop after the first byte."""
+    rows = pa.table({"a": pa.array(range(20), pa.int64())})
+    a, nothing, zero = ColumnRef(0, "a", BIGINT), Literal(None, BIGINT), Literal(0, BIGINT)
+    for e in (
+        Comparison("<", a, nothing),
+        Not(Comparison("<", a, nothing)),
+        Arithmetic("+", a, nothing, BIGINT),
+        Cast(Arithmetic("+", a, nothing, BIGINT), DOUBLE),
+        Arithmetic("/", a, zero, DOUBLE),
+    ):
+        assert evaluate(e, rows).to_pylist() == [None] * 20, e
+    assert evaluate(IsNull(Comparison("<", a, nothing)), rows).to_pylist() == [True] * 20

@@ -12,6 +12,7 @@ check each other; boxes call this file only for parts of a predicate that have n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +99,15 @@ def _true(operand: Operand, count: int) -> Bools:
 
 
 def _operand(e: Expression, lookup: Lookup) -> Operand:
+    """The expression's values, and validity as long as they are: a NULL constant leaves validity of length 1 behind."""
+    found = _evaluated(e, lookup)
+    if found.valid is None or len(found.valid) == len(found.values):
+        return found
+    assert len(found.valid) == 1, f"{len(found.values)} values, validity for {len(found.valid)}"
+    return replace(found, valid=np.repeat(found.valid, len(found.values)))
+
+
+def _evaluated(e: Expression, lookup: Lookup) -> Operand:
     if isinstance(e, (ColumnRef, Param)):
         return lookup(e)
     if isinstance(e, Literal):
