@@ -1,8 +1,9 @@
 """Compile every kernel once, before the first batch needs it, and say how long it took.
 
-A small table with every kind of constraint is built and searched by every strategy, within budget and over it, so that
-each kernel is compiled (or loaded from its cache) for exactly the argument types that real tables give it; a test holds
-that nothing is compiled later. Compile time is thereby reported apart from run time.
+A small table with every kind of constraint is built and searched by every strategy, within budget and over it, and a
+small plane by every join strategy, so that each kernel is compiled (or loaded from its cache) for exactly the argument
+types that real tables give it; a test holds that nothing is compiled later. Compile time is thereby reported apart from
+run time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ import pyarrow as pa
 from weir.index import strings
 from weir.index.boxes import BoxTable
 from weir.index.jit import KERNELS
+from weir.index.joins.pairs import Checks, Side, match_pairs
+from weir.index.joins.partners import build_partners, locate
+from weir.index.joins.planes import Plane
+from weir.index.joins.search import STRATEGIES as JOIN_STRATEGIES
+from weir.index.joins.search import JoinIndex, batch_order
 from weir.index.strategies import STRATEGIES
 
 _BOXES = 2_000
@@ -34,6 +40,9 @@ def warm(progress: Callable[[str], None] | None) -> float:
         index = strategy.build(table, _BOXES, len(keys))
         index.search(keys, muted, _BOXES * keys.shape[1])
         index.search(keys, muted, 0)
+    if progress is not None:
+        progress("kernels of joins")
+    _warm_joins()
     dictionary = strings.build(pa.array(["a", "b"]))
     strings.find(dictionary, pa.array(["a", None]))
     elapsed = time.perf_counter() - started
@@ -55,3 +64,44 @@ def _sample() -> tuple[BoxTable, np.ndarray]:
     offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(asked, axis=1))])
     table = BoxTable(box.astype(np.int32), offsets, at[1].astype(np.int32), lo, lo + widths[at[1]])
     return table, np.ascontiguousarray(constants[:300].T, dtype=np.int64)
+
+
+def _warm_joins() -> None:
+    """Search a small plane by every strategy; enumerate pairs with and without checks, within budget and over it."""
+    box = np.arange(_BOXES, dtype=np.int64)
+    a_lo, c_lo = box * 37 % _KEYS, box * 91 % _KEYS
+    plane = Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH)
+    partners = build_partners(box % 9, c_lo)
+    index = JoinIndex.from_arrays(JoinIndex.build(plane).arrays())
+    keys, a = box[:300] % 11, box[:300]
+    order = batch_order(keys, a)
+    begin, end = locate(partners, keys[order])
+    muted = np.zeros(_BOXES, dtype=np.uint8)
+    for strategy in ("auto", *JOIN_STRATEGIES):
+        for budget in (0, _BOXES * len(a)):
+            index.search(a[order], begin, end, partners.values, muted, budget, strategy=strategy)
+    nothing = np.zeros(0, dtype=np.int64)
+    for slots in (box, box // 2):  # one box a slot, and several
+        for checked in (0, 1):
+            offsets = np.arange(_BOXES + 1, dtype=np.int64) * checked
+            attribute = np.zeros(_BOXES * checked, dtype=np.int32)
+            lo, hi = (a_lo, a_lo + _WIDTH) if checked else (nothing, nothing)
+            apart = np.full(_BOXES, _KEYS, dtype=np.int64)
+            of_slot = slots.astype(np.int32)
+            checks = Checks(offsets, attribute, lo, hi, offsets, attribute, lo, hi, of_slot, -apart, apart)
+            events = Side(a[order], np.ascontiguousarray(a[order][None, :]))
+            rows = Side(partners.values, np.ascontiguousarray(partners.values[None, :]))
+            n_slots = int(slots[-1]) + 1
+            for budget in (0, _BOXES * len(a)):
+                match_pairs(
+                    index,
+                    checks,
+                    a[order],
+                    begin,
+                    end,
+                    partners.values,
+                    events,
+                    rows,
+                    np.zeros(n_slots, dtype=np.uint8),
+                    budget,
+                )

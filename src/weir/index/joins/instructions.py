@@ -1,0 +1,92 @@
+"""Instructions: some of the machine's that Numba has no name for, as intrinsics that cached kernels may use.
+
+`lowest_bit` is the number of the lowest bit set of a word (64 if there is none), `n_bits` how many are set,
+`without_lowest_bit` the word without it (0 if there is none). `cycles` reads the counter of processor cycles (on x86
+that of time stamps, which counts at a constant rate). Uncompiled, a plain function stands for each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
+from numba import types
+from numba.extending import intrinsic
+
+from weir.index.jit import Scalar, config
+from weir.index.joins.lean import lean
+
+_ONE = np.uint64(1)
+
+
+def _plain_lowest_bit(word: Scalar) -> int:
+    return (int(word) & -int(word)).bit_length() - 1 if word else 64
+
+
+def _plain_n_bits(word: Scalar) -> int:
+    return int(word).bit_count()
+
+
+def _plain_without_lowest_bit(word: Scalar) -> np.uint64:
+    return np.uint64(int(word) & (int(word) - 1)) if word else word
+
+
+def _plain_cycles() -> int:
+    return time.perf_counter_ns()
+
+
+def _cttz(typingctx: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+def _ctpop(typingctx: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+def _readcyclecounter(typingctx: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        counter = builder.module.declare_intrinsic("llvm.readcyclecounter", (), ir.FunctionType(ir.IntType(64), ()))
+        return builder.call(counter, ())
+
+    return types.int64(), generate
+
+
+_count_trailing_zeros: Any = intrinsic(_cttz)
+_count_ones: Any = intrinsic(_ctpop)
+_read_cycle_counter: Any = intrinsic(_readcyclecounter)
+
+
+@lean
+def _compiled_lowest_bit(word: Scalar) -> Scalar:
+    return _count_trailing_zeros(word)
+
+
+@lean
+def _compiled_n_bits(word: Scalar) -> Scalar:
+    return _count_ones(word)
+
+
+@lean
+def _compiled_without_lowest_bit(word: Scalar) -> Scalar:
+    return word & (word - _ONE)
+
+
+@lean
+def _compiled_cycles() -> Scalar:
+    return _read_cycle_counter()
+
+
+lowest_bit, n_bits, without_lowest_bit, cycles = (
+    (_plain_lowest_bit, _plain_n_bits, _plain_without_lowest_bit, _plain_cycles)
+    if config.DISABLE_JIT
+    else (_compiled_lowest_bit, _compiled_n_bits, _compiled_without_lowest_bit, _compiled_cycles)
+)

@@ -1,0 +1,378 @@
+"""Calibration: what the terms of the cost model weigh on this machine (SSI, 4.1 and Table II).
+
+Every strategy is run over a grid of synthetic workloads, with its cycles counted event by event, and the weights of
+`weir.index.joins.costs` are fitted to them. A fit is kept in a weir's cache with what it depends on: the sources of the
+kernels, the processor and NumPy's major version. One that is damaged, or that another machine or other sources made, is
+ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a result.
+
+The fit is least squares with two adjustments. Errors count relative to the cost, since costs span four orders and a
+router that errs by 100 ns on a scan of a millisecond errs nowhere, but one that errs by 100 ns on a probe of 100 ns
+does. And no weight is negative, or the cost of some event would be: terms whose weight would be are left out one by
+one, as are those whose 95 % interval contains 0, because a term that the measurements do not show only carries noise.
+
+Cost: about 20 s, a few with `quick`. Calibrate on an idle machine: what else runs takes the caches away.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.errors import OpenError
+from weir.index.boxes import Int64s
+from weir.index.jit import source_hash
+from weir.index.joins.costs import (
+    DEFAULT,
+    HOTSPOT,
+    N_STRATEGIES,
+    N_TERMS,
+    SELECT_FIRST,
+    SSI,
+    TERMS,
+    Costs,
+    Floats,
+    make_costs,
+)
+from weir.index.joins.instructions import cycles as cycle_counter
+from weir.index.joins.planes import Plane, check
+from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.store import caches
+from weir.store.files import Files, open_files
+
+KIND = "costs"  # of the cache document
+RUN_MAX = 2_000  # longest run of partners in the workloads
+REPEATS = 5  # of which the fastest counts, event by event: the others were interrupted
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Shape(NamedTuple):
+    """One synthetic workload."""
+
+    n_boxes: int
+    m_rows: int
+    hot_share: float  # boxes in few wide clusters of c
+    selection: float  # share of boxes whose a-interval contains an event, on average
+    scattered_length: float  # mean length of scattered c-intervals, as a share of the domain
+    apart: bool  # scattered c-intervals keep clear of the clusters, which else they cut into many small groups
+    domain: int  # of a and c; a small one has few end points, so that codes leave no doubt
+
+
+class Events(NamedTuple):
+    """Events of a workload and the partners' values."""
+
+    a: Int64s
+    begin: Int64s
+    end: Int64s
+    values: Int64s
+
+
+class Fit(NamedTuple):
+    """Weights with their intervals; a term that was left out has weight 0 and an empty interval."""
+
+    terms: Floats  # float64[strategy, term]: ns
+    low: Floats  # float64[strategy, term]: 95 % interval
+    high: Floats
+    kept: Bools  # bool[strategy, term]
+    errors: Floats  # float64[strategy]: median relative error of the fitted cost
+    samples: int  # events measured for each strategy
+
+    @property
+    def costs(self) -> Costs:
+        return make_costs(self.terms)
+
+    def shows(self) -> Bools:
+        """bool[strategy, term]: the interval is there and excludes 0."""
+        return np.asarray(self.kept & ((self.low > 0) | (self.high < 0)), dtype=np.bool_)
+
+    def table(self) -> str:
+        """The weights as text, a line each."""
+        lines = [f"{'strategy':13} {'term':9} {'ns':>11}  95 % interval"]
+        for s, name in enumerate(STRATEGIES):
+            for k in np.flatnonzero(self.kept[s]):
+                interval = f"[{self.low[s, k]:.4g}, {self.high[s, k]:.4g}]"
+                doubt = "" if self.shows()[s, k] else "  contains 0"
+                lines.append(f"{name:13} {TERMS[k]:9} {self.terms[s, k]:11.4g}  {interval}{doubt}")
+            lines.append(f"{name:13} median error {self.errors[s]:.0%} over {self.samples:,} events")
+        return "\n".join(lines)
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def main(location: str, quick: bool = False, progress: Callable[[str], None] | None = None) -> str:
+    """Fit the weights for the weir at `location`, keep them there, and return them as a table."""
+    files = open_files(location)
+    if not files.exists("weir.json"):
+        raise OpenError(f"'{location}' is not a weir", hint="make one with `weir stream FOLDER NAME COLUMNS --time …`")
+    fit = calibrate(progress, quick=quick)
+    store(files, fit)
+    return fit.table()
+
+
+def calibrate(progress: Callable[[str], None] | None = None, *, quick: bool = False) -> Fit:
+    """Run every strategy over the grid of workloads and fit its weights."""
+    values, ns = measure(QUICK if quick else FULL, 100 if quick else 200, progress)
+    return fit_terms(values, ns)
+
+
+def store(files: Files, fit: Fit) -> None:
+    """Keep a fit with what it depends on. Newer ones go first, and seconds make a number that only grows."""
+    document = {**_dependencies(), "terms": fit.terms.tolist(), "samples": fit.samples, "errors": fit.errors.tolist()}
+    caches.save(files, KIND, int(time.time()), [json.dumps(document).encode()], ".json")
+
+
+def load(files: Files) -> Costs:
+    """The weights that were fitted on this machine for these kernels; those that come with Weir if there are none."""
+    for _, parts in caches.load(files, KIND):
+        terms = _believed(parts)
+        if terms is not None:
+            return make_costs(terms)
+    return DEFAULT
+
+
+def _believed(parts: Sequence[bytes]) -> Floats | None:
+    """The weights of a document that is about this machine and these kernels; None for any other."""
+    try:
+        document = json.loads(parts[0])
+        if any(document[key] != value for key, value in _dependencies().items()):
+            return None
+        terms = np.array(document["terms"], dtype=np.float64)
+    except (ValueError, TypeError, LookupError):  # whole, but not one of ours
+        return None
+    usable = terms.shape == (N_STRATEGIES, N_TERMS) and bool(np.all(np.isfinite(terms) & (terms >= 0)))
+    return terms if usable else None
+
+
+def _dependencies() -> dict[str, str]:
+    return {"sources": source_hash(), "cpu": cpu_model(), "numpy": np.__version__.partition(".")[0]}
+
+
+def cpu_model() -> str:
+    """The processor's name, as far as the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+# ── measuring ────────────────────────────────────────────────────────────────────────────────────────
+
+_KINDS = (
+    (0.0, 0.02, 1e-4, True, 1_000_000),
+    (0.0, 0.1, 0.04, False, 10_000),
+    (0.3, 0.1, 1e-3, False, 1_000_000),
+    (0.8, 0.003, 1e-5, True, 1_000_000),
+    (0.95, 0.03, 1e-2, False, 10_000),
+    (0.9, 0.02, 1e-5, True, 1_000_000),
+)
+FULL = tuple(
+    Shape(n_boxes, m_rows, *kind)
+    for n_boxes, m_rows in (
+        (1_000, 400_000),
+        (10_000, 60_000),
+        (30_000, 150_000),
+        (100_000, 60_000),
+        (200_000, 300_000),
+    )
+    for kind in _KINDS
+)
+QUICK = tuple(
+    Shape(n_boxes, m_rows, *kind)
+    for n_boxes, m_rows in ((2_000, 60_000), (20_000, 30_000), (80_000, 100_000))
+    for kind in _KINDS[1:]
+)
+
+
+def measure(
+    shapes: Sequence[Shape], n_events: int, progress: Callable[[str], None] | None = None
+) -> tuple[Floats, Floats]:
+    """Term values float64[sample, strategy, term] and costs in ns float64[sample, strategy] of events of all shapes."""
+    all_values, all_cycles = [], []
+    for number, shape in enumerate(shapes):
+        if progress is not None:
+            progress(f"workload {number + 1} of {len(shapes)}: {shape.n_boxes:,} boxes, {shape.m_rows:,} rows")
+        plane, events = draw(shape, n_events, seed=number)
+        index = JoinIndex.build(plane)
+        cycles = np.full((n_events, N_STRATEGIES), np.iinfo(np.int64).max, dtype=np.int64)
+        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+            for s, strategy in enumerate(STRATEGIES):
+                cycles[:, s] = np.minimum(cycles[:, s], index.cycles(*events, strategy))
+        all_values.append(term_table(index, events))
+        all_cycles.append(cycles)
+    ns = np.concatenate(all_cycles) * ns_per_cycle()
+    return np.concatenate(all_values), np.maximum(ns, 1.0)
+
+
+def term_table(index: JoinIndex, events: Events) -> Floats:
+    """float64[event, strategy, term]: the term values as the router sees them, with what its histograms say.
+
+    The weights that suit these are not quite those that would suit exact counts, but it is these that are multiplied.
+    """
+    table = np.empty((len(events.a), N_STRATEGIES, N_TERMS), dtype=np.float64)
+    for k in range(N_TERMS):
+        only = np.zeros((N_STRATEGIES, N_TERMS))
+        only[:, k] = 1.0  # ns: the estimate is then the term's value
+        table[:, :, k] = index.estimates(
+            events.a, events.begin, events.end, costs=make_costs(only), m_rows=len(events.values)
+        )
+    return table
+
+
+def ns_per_cycle(window_ns: int = 20_000_000) -> float:
+    """What a tick of the cycle counter lasts, by the clock."""
+    begun_cycles, begun = cycle_counter(), time.perf_counter_ns()
+    while time.perf_counter_ns() - begun < window_ns:
+        pass
+    ended_cycles, ended = cycle_counter(), time.perf_counter_ns()
+    return (ended - begun) / (ended_cycles - begun_cycles)
+
+
+def draw(shape: Shape, n_events: int, seed: int) -> tuple[Plane, Events]:
+    """Boxes of which a share is clustered, runs of partners of very different lengths, and events."""
+    random = np.random.default_rng(seed)
+    n_hot = round(shape.n_boxes * shape.hot_share)
+    spots = random.uniform(0, 0.5 * shape.domain, 8)
+    length = random.choice((0.02, 0.004)) * shape.domain
+    c_middle = np.concatenate(
+        (
+            random.normal(spots[random.integers(0, len(spots), n_hot)], 0.2 * length),
+            random.uniform(0.55 * shape.domain if shape.apart else 0.0, shape.domain, shape.n_boxes - n_hot),
+        )
+    )
+    c_length = np.concatenate(
+        (
+            random.normal(length, 0.2 * length, n_hot),
+            random.exponential(shape.scattered_length * shape.domain, shape.n_boxes - n_hot),
+        )
+    )
+    a_middle = random.normal(shape.domain / 2, shape.domain / 6, shape.n_boxes)
+    a_length = random.normal(shape.selection * shape.domain, 0.2 * shape.selection * shape.domain, shape.n_boxes)
+    mixed = random.permutation(shape.n_boxes)  # neither clusters nor anything else goes with the number of a box
+    plane = check(Plane(*_intervals(a_middle, a_length), *_intervals(c_middle[mixed], c_length[mixed])))
+    lengths = np.exp(random.uniform(0.0, np.log(RUN_MAX), shape.m_rows)).astype(np.int64)
+    ends = np.cumsum(lengths)
+    ends = ends[: max(int(np.searchsorted(ends, shape.m_rows)), 1)]
+    begins = np.concatenate(([0], ends[:-1]))
+    run_of_place = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    values = random.integers(0, shape.domain, len(run_of_place))
+    values = values[np.lexsort((values, run_of_place))]
+    # No run twice, as far as they go: a search codes the partners of a run for the first of its events only.
+    runs = np.resize(random.permutation(len(ends)), n_events)
+    return plane, Events(random.integers(0, shape.domain, n_events), begins[runs], ends[runs], values)
+
+
+def _intervals(middle: Floats, length: Floats) -> Iterator[Int64s]:
+    half = np.maximum(length, 0.0) / 2
+    yield (middle - half).astype(np.int64)
+    yield (middle + half).astype(np.int64)
+
+
+# ── fitting ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fit_terms(values: Floats, ns: Floats, columns: Bools | None = None) -> Fit:
+    """Weights of all strategies; of the given columns, all of them, or of those that the measurements show.
+
+    In the second case hotspot has the weights of its two parts, ssi and select-first, each times a factor: it is both
+    of them one after the other, and its own measurements alone cannot tell their many terms apart.
+    """
+    shape = (N_STRATEGIES, N_TERMS)
+    terms, low, high = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    kept = np.zeros(shape, dtype=np.bool_)
+    errors = np.zeros(N_STRATEGIES)
+    for s in range(N_STRATEGIES):
+        x, y = values[:, s], ns[:, s]
+        if columns is None and s == HOTSPOT:
+            parts = _parts(terms)
+            factors, spread = np.zeros(len(parts)), np.zeros(len(parts))
+            shown = _shown_columns(x @ parts.T, y)
+            factors[shown], spread[shown] = _least_squares(x @ parts[shown].T, y)
+            terms[s], low[s], high[s] = (
+                factors @ parts,
+                (factors - spread) @ _parts(low),
+                (factors + spread) @ _parts(high),
+            )
+            kept[s] = terms[s] > 0
+        else:
+            kept[s] = _shown_columns(x, y) if columns is None else columns[s]
+            if not kept[s].any():
+                continue
+            weights, spread = _least_squares(x[:, kept[s]], y)
+            terms[s, kept[s]] = weights
+            low[s, kept[s]], high[s, kept[s]] = weights - spread, weights + spread
+        errors[s] = np.median(np.abs(x @ terms[s] - y) / y)
+    return Fit(terms, low, high, kept, errors, len(ns))
+
+
+def _parts(terms: Floats) -> Floats:
+    """float64[3, term]: as weights of hotspot what an event costs in any case, ssi on the hotspots, select-first on the
+    scattered boxes."""
+    groups, lookups = dict(zip(TERMS, terms[SSI], strict=True)), dict(zip(TERMS, terms[SELECT_FIRST], strict=True))
+    of_groups = {name: groups[name] for name in ("probes", "reached")}
+    of_groups["visits"] = groups["visits"] + 4.0 * groups["turns"]  # log m' of a run of 15; a small part
+    of_groups["touched"] = groups["touched"] + groups["doubted"] + groups["selected"]
+    of_lookups = {name: lookups[name] for name in ("lookups", "turns", "coded", "unsure", "doubted")}
+    of_lookups["selected"] = lookups["touched"]
+    return np.array([[part.get(name, 0.0) for name in TERMS] for part in ({"event": 1.0}, of_groups, of_lookups)])
+
+
+def interval_of_slope(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """The weight of one term by itself, and its 95 % interval."""
+    weights, spread = _least_squares(x[:, None], y)
+    return float(weights[0]), float(weights[0] - spread[0]), float(weights[0] + spread[0])
+
+
+def _shown_columns(x: Floats, y: Floats) -> Bools:
+    """The columns that are left when the worst is taken out until all have a positive weight beyond doubt."""
+    kept: Bools = np.asarray(np.any(x != 0, axis=0), dtype=np.bool_)
+    while np.count_nonzero(kept) > 1:
+        weights, spread = _least_squares(x[:, kept], y)
+        sure = weights / np.maximum(spread, np.finfo(np.float64).tiny)  # above 1: the interval is right of 0
+        worst = int(np.argmin(sure))
+        if sure[worst] > 1.0:
+            break
+        kept[np.flatnonzero(kept)[worst]] = False
+    return kept
+
+
+def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Weights that minimise relative errors, and half the width of their 95 % intervals.
+
+    The first round divides by what was measured, the second by what was fitted: a measurement that came out too low by
+    chance must not count more for it. Columns are brought to one size, as they differ by many orders.
+    """
+    size = np.linalg.norm(x / y[:, None], axis=0)
+    size[size == 0] = 1.0
+    scale = y
+    for _ in range(3):
+        scaled, target = x / scale[:, None] / size, y / scale
+        found = np.linalg.lstsq(scaled, target, rcond=None)[0]
+        scale = np.clip((x / size) @ found, y / 4, y * 4)  # far off, the fit is no better judge than the measurement
+    inverse = np.linalg.pinv(scaled.T @ scaled)
+    left = max(len(y) - x.shape[1], 1)
+    # The sandwich: it holds when errors differ between events, as they do between workloads.
+    meat = scaled * (target - scaled @ found)[:, None]
+    variance = np.einsum("ij,jk,ik->i", inverse, meat.T @ meat, inverse) * (len(y) / left)
+    return found / size, _t_quantile(left) * np.sqrt(np.maximum(variance, 0.0)) / size
+
+
+def _t_quantile(freedom: int) -> float:
+    """97.5 % quantile of Student's distribution: the normal one with three terms of its expansion."""
+    z = 1.959964
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )

@@ -1,0 +1,205 @@
+"""The fit finds weights that were planted, and a kept fit is believed only where it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weir.errors import OpenError
+from weir.index.joins.costs import DEFAULT, N_STRATEGIES, N_TERMS, TERMS
+from weir.index.joins.search import STRATEGIES
+from weir.runtime import calibration
+from weir.runtime.calibration import Fit, Shape, calibrate, draw, fit_terms, load, main, measure, store
+from weir.store.files import LocalFiles, ObjectFiles, open_files
+
+TINY = (Shape(300, 500, 0.5, 0.1, 0.01, True, 10**6), Shape(900, 2_000, 0.1, 0.02, 0.001, False, 10**4))
+
+
+def planted(seed: int, noise: float, n: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Term values, costs and the weights behind them: four terms a strategy, of very different sizes."""
+    rng = np.random.default_rng(seed)
+    values = np.exp(rng.uniform(0, 8, (n, N_STRATEGIES, N_TERMS)))
+    values[:, :, 0] = 1.0
+    terms = np.zeros((N_STRATEGIES, N_TERMS))
+    for s in range(N_STRATEGIES):
+        chosen = rng.choice(np.arange(1, N_TERMS), 3, replace=False)
+        terms[s, chosen] = np.exp(rng.uniform(-2, 2, 3))
+    terms[:, 0] = 50.0
+    exact = np.einsum("nst,st->ns", values, terms)
+    return values, exact * np.exp(rng.normal(0, noise, exact.shape)), terms
+
+
+def test_weights_are_found_and_absent_terms_are_left_out() -> None:
+    values, ns, terms = planted(3, noise=0.0)
+    fit = fit_terms(values, ns)
+    assert fit.terms == pytest.approx(terms, rel=1e-6, abs=1e-6)
+    assert fit.errors == pytest.approx(np.zeros(N_STRATEGIES), abs=1e-9)
+    assert fit.samples == len(ns)
+
+
+def test_intervals_contain_the_truth_about_as_often_as_they_say() -> None:
+    inside = total = 0
+    for seed in range(40):
+        values, ns, terms = planted(seed, noise=0.1)
+        fit = fit_terms(values, ns, columns=terms > 0)
+        assert bool(np.all(fit.kept == (terms > 0)))
+        within = (fit.low <= terms * np.exp(0.1**2 / 2)) & (terms * np.exp(0.1**2 / 2) <= fit.high)
+        inside += int(within[terms > 0].sum())
+        total += int((terms > 0).sum())
+    assert 0.90 < inside / total <= 0.99
+
+
+def test_no_weight_is_negative_and_every_kept_one_shows() -> None:
+    for seed in range(10):
+        values, ns, _ = planted(seed, noise=0.3, n=80)
+        fit = fit_terms(values, ns)
+        assert bool(np.all(fit.terms >= 0)), f"seed {seed}"
+        assert bool(np.all(fit.shows() == fit.kept)), f"seed {seed}"
+        assert bool(np.all(fit.terms[~fit.kept] == 0)), f"seed {seed}"
+
+
+def test_a_term_that_is_only_noise_is_said_to_contain_zero() -> None:
+    values, ns, terms = planted(6, noise=0.2)
+    absent = int(np.flatnonzero(terms[2] == 0)[0])
+    columns = terms > 0
+    columns[2, absent] = True
+    fit = fit_terms(values, ns, columns)
+    assert fit.kept[2, absent]
+    assert not fit.shows()[2, absent], "one seed in twenty would fail here"
+    line = next(text for text in fit.table().splitlines() if text.split()[:2] == [STRATEGIES[2], TERMS[absent]])
+    assert line.endswith("contains 0")
+
+
+def test_relative_errors_count() -> None:
+    """A dear event that is off by 20 % must not spoil the weights of cheap ones."""
+    x = np.zeros((200, N_STRATEGIES, N_TERMS))
+    x[:, :, 0] = 1.0
+    x[:, :, 3] = np.exp(np.linspace(0, 12, 200))[:, None]
+    ns = 100.0 + 0.5 * x[:, :, 3]
+    ns[-1] *= 1.2
+    fit = fit_terms(x, ns)
+    assert fit.terms[:, 0] == pytest.approx(np.full(N_STRATEGIES, 100.0), rel=0.05)
+    assert fit.terms[:, 3] == pytest.approx(np.full(N_STRATEGIES, 0.5), rel=0.05)
+
+
+@pytest.mark.parametrize(("freedom", "expected"), [(5, 2.571), (10, 2.228), (30, 2.042), (200, 1.972), (10**6, 1.960)])
+def test_quantiles_of_student(freedom: int, expected: float) -> None:
+    assert calibration._t_quantile(freedom) == pytest.approx(expected, rel=0.01)
+
+
+# ── keeping ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def some_fit(weight: float = 2.0) -> Fit:
+    terms = np.full((N_STRATEGIES, N_TERMS), weight)
+    return Fit(terms, terms - 1, terms + 1, terms > 0, np.zeros(N_STRATEGIES), 10)
+
+
+def the_document(folder: Path) -> Path:
+    (found,) = (folder / "cache").iterdir()
+    return found
+
+
+def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
+    for files in (LocalFiles(tmp_path), open_files("memory://weir")):
+        assert load(files) is DEFAULT
+        store(files, some_fit(2.5))
+        found = load(files)
+        assert np.array_equal(found.terms, np.full((N_STRATEGIES, N_TERMS), 2.5))
+        assert found.terms.flags == DEFAULT.terms.flags, "kernels are compiled once"
+    assert isinstance(files, ObjectFiles)
+
+
+def test_the_newest_fit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = LocalFiles(tmp_path)
+    for now in (1_000, 2_000, 3_000, 4_000):
+        monkeypatch.setattr(calibration.time, "time", lambda now=now: float(now))
+        store(files, some_fit(now))
+    assert load(files).terms[0, 0] == 4_000
+    assert len(list((tmp_path / "cache").iterdir())) <= 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "stranger"])
+def test_a_damaged_fit_is_ignored_and_may_be_made_again(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFiles(tmp_path)
+    monkeypatch.setattr(calibration.time, "time", lambda: 1_000.0)
+    store(files, some_fit())
+    path = the_document(tmp_path)
+    data = path.read_bytes()
+    flipped = bytes([*data[:40], data[40] ^ 1, *data[41:]])
+    path.write_bytes({"cut": data[:-7], "flipped": flipped, "empty": b"", "stranger": b"no cache of ours"}[damage])
+    assert load(files) is DEFAULT
+    monkeypatch.setattr(calibration.time, "time", lambda: 1_001.0)
+    store(files, some_fit(3.0))
+    assert load(files).terms[0, 0] == 3.0
+
+
+@pytest.mark.parametrize("change", ["source_hash", "cpu_model"])
+def test_a_fit_of_other_kernels_or_another_processor_is_ignored(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFiles(tmp_path)
+    store(files, some_fit())
+    assert load(files) is not DEFAULT
+    monkeypatch.setattr(calibration, change, lambda: "another")
+    assert load(files) is DEFAULT
+
+
+@pytest.mark.parametrize("terms", [[[1.0]], [[-1.0] * N_TERMS] * N_STRATEGIES, "none", None])
+def test_a_whole_document_with_unusable_weights_is_ignored(terms: object, tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    document = {**calibration._dependencies(), "terms": terms}
+    calibration.caches.save(files, calibration.KIND, 1, [calibration.json.dumps(document).encode()])
+    assert load(files) is DEFAULT
+
+
+# ── measuring ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_workloads_have_the_asked_characteristics() -> None:
+    shape = Shape(20_000, 30_000, 0.8, 0.1, 1e-4, True, 10**6)
+    plane, events = draw(shape, 2_000, seed=8)
+    assert len(plane.a_lo) == shape.n_boxes
+    assert len(events.values) == pytest.approx(shape.m_rows, rel=0.1)
+    runs = events.end - events.begin
+    assert runs.min() >= 1
+    assert runs.max() <= calibration.RUN_MAX
+    assert runs.max() > 20 * np.median(runs) > 20, "event join rates differ by orders"
+    selected = np.searchsorted(np.sort(plane.a_lo), events.a, side="right")
+    selected -= np.searchsorted(np.sort(plane.a_hi), events.a, side="left")
+    assert selected.mean() / shape.n_boxes == pytest.approx(shape.selection, rel=0.2)
+    for begin, end in zip(events.begin.tolist(), events.end.tolist(), strict=True):
+        assert bool(np.all(np.diff(events.values[begin:end]) >= 0))
+    again, _ = draw(shape, 2_000, seed=8)
+    assert all(np.array_equal(x, y) for x, y in zip(plane, again, strict=True))
+
+
+def test_measuring_gives_a_cost_for_every_event_and_strategy() -> None:
+    said: list[str] = []
+    values, ns = measure(TINY, 40, said.append)
+    assert values.shape == (80, N_STRATEGIES, N_TERMS)
+    assert ns.shape == (80, N_STRATEGIES)
+    assert bool(np.all(ns >= 1))
+    assert bool(np.all(np.isfinite(values)))
+    assert len(said) == len(TINY)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OpenError, match="is not a weir"):
+        main(str(tmp_path), quick=True)
+    (tmp_path / "weir.json").write_text("{}")
+    monkeypatch.setattr(calibration, "QUICK", TINY)
+    printed = main(str(tmp_path), quick=True)
+    assert {line.split()[0] for line in printed.splitlines()[1:]} == set(STRATEGIES)
+    found = load(LocalFiles(tmp_path))
+    assert found is not DEFAULT
+    assert bool(np.all(found.terms.sum(axis=1) > 0))
+
+
+def test_calibrating_without_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "QUICK", TINY)
+    assert calibrate(None, quick=True).samples == 200
