@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from weir.errors import OpenError, did_you_mean
 
 STRATEGIES = ("grid", "predicate", "scan")
+JOIN_STRATEGIES = ("auto", "vanilla", "join-first", "select-first", "ssi", "hotspot", "sweep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Settings:
     batch_rows_max: int = 1_000_000  # rows that one micro-batch takes from the embedded source
     slices: int = 0  # tasks a job; 0 means one for each core
     strategy: str = "grid"  # how selections are matched: grid, predicate or scan
+    join_strategy: str = "auto"  # how select joins are matched: auto chooses for every event; or one for all
+    hotspot_share: float = 0.001  # α: a stabbing group with at least this share of a family's queries is a hotspot
     pairs_per_batch_max: int = 100_000_000  # (event, query) pairs one batch may write before queries are demoted
     demote_share: float = 0.001  # a query that matches a larger share of a batch than this is demoted …
     demote_pairs_min: int = 10_000  # … if it also matched at least this many of the batch's rows
@@ -25,6 +28,7 @@ class Settings:
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
     sql_chars_max: int = 100_000  # length of one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
+    partner_rows_max: int = 8_000_000  # rows that one segment of join partners holds at most
     tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one
     vacuum_every_batches: int = 100  # how often the running job removes expired and orphaned files; 0 never
     orphan_grace_s: int = 3_600  # age at which a file that no document names is removed
@@ -44,6 +48,7 @@ class Settings:
             ok = isinstance(value, (int, float)) if wanted is float else isinstance(value, wanted)
             if not ok or isinstance(value, bool):
                 raise OpenError(f"setting '{name}' takes {wanted.__name__}, got {value!r}")
-        if given.get("strategy", "grid") not in STRATEGIES:
-            raise OpenError(f"setting 'strategy' is one of {', '.join(STRATEGIES)}, got {given['strategy']!r}")
+        for name, names in (("strategy", STRATEGIES), ("join_strategy", JOIN_STRATEGIES)):
+            if name in given and given[name] not in names:
+                raise OpenError(f"setting '{name}' is one of {', '.join(names)}, got {given[name]!r}")
         return replace(cls(), **given)  # type: ignore[arg-type]  # names and types were checked just above

@@ -40,17 +40,38 @@ def test_selections_are_taken(sql: str) -> None:
     assert classify(lowered(sql), CATALOG, SETTINGS) == Classified("selection", ())
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t.name FROM trade t JOIN weather w ON t.area = w.area",
+        "SELECT t.name FROM weather w, trade t WHERE t.area = w.area AND t.price < 5 AND (w.wind > 3 OR t.urgent)",
+        "SELECT t.name FROM trade t [ROWS 5] JOIN weather w USING (area) BEGIN NOW - 60 END NOW",
+        "SELECT a.name FROM trade a JOIN trade b ON a.name = b.area AND a.qty = b.qty",
+    ],
+)
+def test_equi_joins_of_two_streams_are_taken(sql: str) -> None:
+    query = lowered(sql)
+    names = ", ".join(s.alias for s in query.sources)
+    assert classify(query, CATALOG, SETTINGS) == Classified("join", (("selection", f"it joins 2 sources ({names})"),))
+
+
+def test_a_window_of_a_join_is_refused_where_it_stands() -> None:
+    said = refusal("SELECT t.name FROM weather w [RANGE 3 DAYS], trade t [RANGE 2 HOURS] WHERE t.area = w.area")
+    assert "a window of 'trade' begins 2 hours before now, and the stream keeps 1 hour" in said
+    assert "line 1, column 54" in said
+
+
 def test_refusals() -> None:
     check(FIXTURES / "refused.txt", refusal)
 
 
 def test_a_refused_query_can_still_be_explained() -> None:
-    query = lowered("SELECT t.name FROM trade t, weather w WHERE t.area = w.area")
+    query = lowered("SELECT t.name FROM trade t, weather w WHERE t.area = w.area AND t.price < w.wind")
     found = classify(query, CATALOG, SETTINGS, refuse=False)
     assert found.family == ""
-    ((family, reason),) = found.refusals
-    assert family == "selection"
-    assert "joins 2 sources" in reason
+    assert [family for family, _ in found.refusals] == ["selection", "join"]
+    assert "joins 2 sources" in found.refusals[0][1]
+    assert "t.price < w.wind is over both sources" in found.refusals[1][1]
 
 
 def test_the_first_family_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:

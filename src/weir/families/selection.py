@@ -8,7 +8,7 @@ the limits, and what `explain` says about it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from weir.algebra.format import expression_text
 from weir.algebra.nodes import (
     ColumnRef,
     Distinct,
+    Expression,
     GroupBy,
     Join,
     Project,
@@ -33,7 +34,7 @@ from weir.families.parts import parts_of
 from weir.families.segments import Group, Segment
 from weir.settings import Settings
 
-__all__ = ["Checked", "Group", "Segment", "check", "describe", "name", "refusal"]
+__all__ = ["Checked", "Group", "Segment", "check", "describe", "describe_boxes", "name", "refusal"]
 
 name = "selection"
 
@@ -44,11 +45,18 @@ _ANY_BOXES = 1 << 30
 
 @dataclass(frozen=True)
 class Checked:
-    """What queries of one shape need."""
+    """What queries of one shape need.
+
+    A residual is a derived attribute, named by its canonical text. Quotas are counted by stream over *distinct*
+    residuals, so whoever checks one goes through `residuals_of`: it has an entry for every stream that the queries
+    read (one for a selection, one or two for a join), and equal texts of one stream are one residual, whichever
+    family or side they come from.
+    """
 
     boxes_per_query: int
-    attributes: tuple[str, ...]  # the columns that are compared
-    residuals: tuple[str, ...]  # canonical texts of the derived attributes; a stream's quota counts distinct ones
+    attributes: tuple[str, ...]  # the columns that are compared; of a join as stream.column
+    residuals: tuple[str, ...]  # all of them
+    residuals_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the stream's name
 
 
 def refusal(query: Query, catalog: Catalog) -> str | None:
@@ -81,7 +89,8 @@ def check(query: Query, constants: pa.Table, stream: Stream, settings: Settings)
     if len(residuals) > settings.residuals_per_stream_max:
         raise too_many_residuals(len(residuals), settings.residuals_per_stream_max)
     used = {c.name for e in attributes.expressions for c in walk(e) if isinstance(c, ColumnRef)}
-    return Checked(made.boxes_count, tuple(c.name for c in stream.columns if c.name in used), residuals)
+    compared = tuple(c.name for c in stream.columns if c.name in used)
+    return Checked(made.boxes_count, compared, residuals, {stream.name: residuals})
 
 
 def describe(query: Query, constants: Mapping[str, object] | None, stream: Stream) -> dict[str, object]:
@@ -93,8 +102,18 @@ def describe(query: Query, constants: Mapping[str, object] | None, stream: Strea
     if predicate is not None and constants is not None:
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
         predicate = with_values(predicate, known)
-    made = template(predicate, _ANY_BOXES)
     names = {scan.source: scan.alias}
+    disjuncts = template(predicate, _ANY_BOXES).disjuncts
+    return {
+        "stream": stream.name,
+        **describe_boxes(predicate, names),
+        "access attributes": "; ".join(dict.fromkeys(_access_text(d, names) for d in disjuncts)) or "none",
+    }
+
+
+def describe_boxes(predicate: Expression | None, names: Mapping[int, str]) -> dict[str, object]:
+    """The boxes of a predicate and the attributes they constrain; `names` are those of the sources."""
+    made = template(predicate, _ANY_BOXES)
     atoms = [atom for disjunct in made.disjuncts for atom in disjunct.atoms]
     attributes = dict.fromkeys(atom.attribute for atom in atoms)
     derived = [expression_text(e, names) for e in attributes if not isinstance(e, ColumnRef)]
@@ -102,11 +121,9 @@ def describe(query: Query, constants: Mapping[str, object] | None, stream: Strea
     if len(boxes) > _BOXES_SHOWN:
         boxes[_BOXES_SHOWN:] = [f"… and {len(boxes) - _BOXES_SHOWN} more"]
     return {
-        "stream": stream.name,
         "boxes": f"{made.boxes_count}: {'; '.join(boxes) or 'it is never true'}",
         "attributes": ", ".join(expression_text(e, names) for e in attributes) or "none",
         "derived attributes": ", ".join(derived) or "none",
-        "access attributes": "; ".join(dict.fromkeys(_access_text(d, names) for d in made.disjuncts)) or "none",
     }
 
 

@@ -22,6 +22,10 @@ from weir.sql.position import keyword_start, start_of
 from weir.sql.position import refuse as refusal_at
 
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+_EXECUTED = (
+    "selections over one stream and equi-joins of two can: SELECT … FROM a WHERE …, "
+    "SELECT … FROM a JOIN b ON a.x = b.y WHERE …"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,12 @@ def part_of(query: Query) -> tuple[str, tuple[str, ...]]:
 
 def _refused(query: Query, refusals: list[tuple[str, str]]) -> RegisterError:
     part, keywords = part_of(query)
-    reasons = "; ".join(f"{family}: {reason}" for family, reason in refusals) or "no family is installed"
-    message = f"{part} cannot be executed yet ({reasons})"
-    hint = "selections over one stream can: SELECT … FROM stream WHERE …"
-    return refusal_at(query.text, message, keyword_start(query.text, keywords), hint)
+    by_reason: dict[str, list[str]] = {}
+    for family, reason in refusals:
+        by_reason.setdefault(reason, []).append(family)
+    reasons = "; ".join(f"{', '.join(families)}: {reason}" for reason, families in by_reason.items())
+    message = f"{part} cannot be executed yet ({reasons or 'no family is installed'})"
+    return refusal_at(query.text, message, keyword_start(query.text, keywords), _EXECUTED)
 
 
 def _window_start(parsed: Parsed, scan: Scan) -> int | None:

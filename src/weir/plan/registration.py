@@ -31,7 +31,8 @@ from weir.algebra.schema import (
     decimal,
 )
 from weir.errors import RegisterError, did_you_mean
-from weir.families.selection import Checked, check
+from weir.families import joins, selection
+from weir.families.selection import Checked
 from weir.plan.classify import Classified, classify
 from weir.plan.windows import check_window
 from weir.settings import Settings
@@ -49,15 +50,28 @@ class Registration:
     query: Query
     shape: Shape
     classified: Classified
-    stream: Stream
+    streams: tuple[Stream, ...]  # that it reads: of a join by side, of a selection its one
     settings: Settings
+
+    @property
+    def stream(self) -> Stream:
+        """The first of its streams; the only one of a selection."""
+        return self.streams[0]
+
+    @property
+    def channel(self) -> str:
+        """Under which name matches are kept: the stream's of a selection, `a~b` for a join with these sides."""
+        if self.classified.family == joins.name:
+            return "~".join(s.name for s in self.streams)
+        return self.stream.name
 
     def check(self, constants: pa.Table) -> Checked:
         """Refuse constants whose windows do not fit into `keep`, or that need too many boxes or residuals."""
+        by_name = {s.name.lower(): s for s in self.streams}
         for scan in self.shape.query.sources:
             if not scan.is_table:
-                check_window_constants(scan.window, self.stream, constants)
-        return check(self.shape.query, constants, self.stream, self.settings)
+                check_window_constants(scan.window, by_name[scan.relation.lower()], constants)
+        return check(self.classified.family, self.shape.query, constants, self.streams, self.settings)
 
 
 def plan_registration(
@@ -75,11 +89,34 @@ def plan_registration(
         if params is None and refuse:
             raise RegisterError(f"parameter ':{name}' has no value", hint="pass params={...}, or use register_many")
     query = lower(parsed, catalog, {n: t for n, t in given.items() if t is not None})
+    return registration_of(sql, query, catalog, settings, refuse=refuse)
+
+
+def registration_of(
+    sql: str, query: Query, catalog: Catalog, settings: Settings, *, refuse: bool = True
+) -> Registration:
+    """The registration of a query that is lowered, by its own text or from a stored shape."""
     classified = classify(query, catalog, settings, refuse=refuse)
-    streams = [catalog.streams[s.relation.lower()] for s in query.sources if not s.is_table]
-    if not streams:
+    if classified.family == joins.name:
+        names: tuple[str, ...] = joins.joined(query, catalog).family.streams
+    else:
+        names = tuple(s.relation for s in query.sources if not s.is_table)
+    if not names:
         raise RegisterError("a standing query reads at least one stream, this one reads only tables")
-    return Registration(sql, query, shape_of(query), classified, streams[0], settings)
+    streams = tuple(catalog.streams[n.lower()] for n in names)
+    return Registration(sql, query, shape_of(query), classified, streams, settings)
+
+
+def check(family: str, query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
+    """What queries of a shape need in their family; RegisterError if that is over a limit of `settings`.
+
+    `query` is the shape's, `streams` are as `Registration.streams` has them (for a stored group: those that its
+    channel names). A stream's quota of residuals is not checked here, because other groups share it: see
+    `Checked.residuals_of`.
+    """
+    if family == joins.name:
+        return joins.check(query, constants, streams, settings)
+    return selection.check(query, constants, streams[0], settings)
 
 
 def check_window_constants(window: Window, stream: Stream, constants: pa.Table) -> None:

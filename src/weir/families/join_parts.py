@@ -1,0 +1,231 @@
+"""Parts of a join segment: the boxes of all slots that are reached through the same two attributes.
+
+The rectangles of a part's boxes over its access attributes, one a side, are a plane, indexed once for events of side 0
+and, with the axes exchanged, once for events of side 1 (`weir.index.joins`). A side without access attribute reaches
+from NULL to the last key, so every event, or every partner, is inside. The constraints that are left are kept as CSR
+by box, once for both directions: what is checked of events in one is checked of partners in the other.
+
+Invariants: boxes are in the order of their slots, and all boxes of a slot are in one part; every box constrains the
+part's access attributes.
+Size: two indexes over one plane, 4 bytes a box for its slot, 16 if windows differ, 8 a side that is checked any further
+and 20 a constraint left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from weir.algebra.nodes import Expression
+from weir.families.bounds import Ints
+from weir.families.instances import Boxes
+from weir.families.join_accesses import choose_accesses
+from weir.families.join_windows import Apart
+from weir.families.joins import on_side, side_of
+from weir.index.boxes import Int32s, Int64s, Uint8s
+from weir.index.joins.pairs import Checks, traits_of
+from weir.index.joins.planes import Plane
+from weir.index.joins.search import JoinIndex
+from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+
+T = TypeVar("T")
+_NO_ATTRIBUTE: Int32s = np.empty(0, np.int32)
+_NO_BOUND: Int64s = np.empty(0, np.int64)
+# The arrays of a plane as an index names them, and those of the same plane with its axes exchanged.
+_EXCHANGED = {
+    "plane_a_lo": "plane_c_lo",
+    "plane_a_hi": "plane_c_hi",
+    "plane_c_lo": "plane_a_lo",
+    "plane_c_hi": "plane_a_hi",
+}
+
+
+class Remaining(NamedTuple):
+    """Constraints of one side that a part checks: CSR by box."""
+
+    offsets: Int64s  # int64[n+1]
+    attribute: Int32s  # int32[·]: a place in the part's `checked` attributes of the side
+    lo: Int64s  # int64[·]
+    hi: Int64s  # int64[·]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The boxes of all slots with the same access attributes."""
+
+    access: tuple[int, int]  # attribute of each side, −1 for none
+    checked: tuple[tuple[int, ...], tuple[int, ...]]  # attributes of each side that are checked
+    indexes: tuple[JoinIndex, JoinIndex]  # by the side of the events
+    remaining: tuple[Remaining | None, Remaining | None]  # by side; None: nothing is left to check
+    slot_of_box: Int32s  # int32[n]
+    apart: Apart | None  # of each box: bounds of t0 − t1; None: all have the same
+    tightest: tuple[int, int]  # the greatest lower and the least upper bound
+    widest: tuple[int, int]  # the least lower and the greatest upper one
+
+    def can_meet(self, least: int, greatest: int) -> bool:
+        """Whether any box may show a pair whose t0 − t1 lies in least..greatest."""
+        return self.widest[0] <= greatest and least <= self.widest[1]
+
+    def is_timed(self, least: int, greatest: int) -> bool:
+        """Whether times need to be checked at all of pairs whose t0 − t1 lies in least..greatest."""
+        return least < self.tightest[0] or greatest > self.tightest[1]
+
+    def checks(self, side: int, timed: bool) -> tuple[Checks, Uint8s]:
+        """What is checked when events come on `side`, and which kinds of checks each box has; with times or without.
+
+        Time bounds are those of t0 − t1 for both sides: events of side 1, and their partners, come with −t for t.
+        """
+        if (side, timed) not in self._checks:
+            count = len(self.slot_of_box)
+            # Where nothing is checked kernels read nothing, and zeros that nobody reads take no memory.
+            none = Remaining(np.zeros(count + 1, np.int64), _NO_ATTRIBUTE, _NO_BOUND, _NO_BOUND)
+            event, partner = (self.remaining[k] or none for k in (side, 1 - side))
+            apart = Apart(*np.zeros((2, count), np.int64))
+            if timed:
+                apart = self.apart or Apart(*(np.full(count, bound, np.int64) for bound in self.tightest))
+            checks = Checks(*event, *partner, self.slot_of_box, *apart)
+            self._checks[side, timed] = checks, _traits(checks, timed)
+        return self._checks[side, timed]
+
+    @cached_property
+    def _checks(self) -> dict[tuple[int, bool], tuple[Checks, Uint8s]]:
+        return {}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but `meta`, as flat arrays; the plane, which both indexes have, once."""
+        found: dict[str, np.ndarray] = {"slot_of_box": self.slot_of_box}
+        if self.apart is not None:
+            found |= {f"apart.{name}": array for name, array in self.apart._asdict().items()}
+        for side in (0, 1):
+            left = self.remaining[side]
+            if left is not None:
+                found |= {f"remaining.{side}.{name}": array for name, array in left._asdict().items()}
+            found |= {f"index.{side}.{name}": array for name, array in self.indexes[side].arrays().items()}
+        for own in _EXCHANGED:
+            del found[f"index.1.{own}"]
+        return found
+
+    def meta(self) -> dict[str, Any]:
+        return {
+            "access": list(self.access),
+            "checked": [list(numbers) for numbers in self.checked],
+            "tightest": list(self.tightest),
+            "widest": list(self.widest),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Part:
+        first, second = meta["access"]
+        straight, turned = below(arrays, "index.0."), below(arrays, "index.1.")
+        turned |= {own: straight[other] for own, other in _EXCHANGED.items()}
+        return cls(
+            (first, second),
+            two(tuple(numbers) for numbers in meta["checked"]),
+            two(JoinIndex.from_arrays(index) for index in (straight, turned)),
+            two(_read(Remaining, below(arrays, f"remaining.{side}.")) for side in (0, 1)),
+            arrays["slot_of_box"],
+            _read(Apart, below(arrays, "apart.")),
+            two(meta["tightest"]),
+            two(meta["widest"]),
+        )
+
+
+def _traits(checks: Checks, timed: bool) -> Uint8s:
+    if timed:
+        return traits_of(checks)
+    lo, hi = (np.broadcast_to(np.int64(key), len(checks.slot_of_box)) for key in (KEY_MIN, KEY_MAX))
+    return traits_of(checks._replace(apart_lo=lo, apart_hi=hi))
+
+
+def _read(kind: Callable[..., T], arrays: Mapping[str, np.ndarray]) -> T | None:
+    """A tuple of arrays by their names; None if they were not written."""
+    return kind(**arrays) if arrays else None
+
+
+class Sides:
+    """Attributes split by side, and numbered within it."""
+
+    def __init__(self, expressions: Sequence[Expression]) -> None:
+        self.side = np.array([side_of(e) for e in expressions], np.int64)  # int64[k]: of each attribute
+        self.number = np.zeros(len(expressions), np.int64)  # int64[k]: within its side
+        home: tuple[list[Expression], list[Expression]] = ([], [])
+        for k, e in enumerate(expressions):
+            mine = home[self.side[k]]
+            self.number[k] = len(mine)
+            mine.append(on_side(e, {0: 0, 1: 0}))
+        self.expressions = home
+
+
+def build_parts(
+    boxes: Boxes, bounds: Apart, slots_count: int, sides: Sides, alpha: float, strategies: Sequence[str]
+) -> list[Part]:
+    """The boxes by the access attributes of their slots."""
+    access = choose_accesses(boxes, slots_count, sides.side)[boxes.row_of_box]
+    base = len(sides.side) + 1
+    codes, part_of_box = np.unique((access[:, 0] + 1) * base + access[:, 1] + 1, return_inverse=True)
+    return [
+        _part(boxes, np.flatnonzero(part_of_box == k), divmod(code, base), bounds, sides, alpha, strategies)
+        for k, code in enumerate(codes.tolist())
+    ]
+
+
+def _part(
+    boxes: Boxes,
+    mine: Ints,
+    access_code: tuple[int, int],
+    bounds: Apart,
+    sides: Sides,
+    alpha: float,
+    strategies: Sequence[str],
+) -> Part:
+    """The part of the boxes `mine`, which ascend; codes of access attributes are numbers + 1, 0 for none."""
+    access = two(code - 1 for code in access_code)
+    counts = np.diff(boxes.constraint_offsets)[mine]
+    box = np.repeat(np.arange(len(mine)), counts)
+    first = np.cumsum(counts) - counts
+    at = np.repeat(boxes.constraint_offsets[mine] - first, counts) + np.arange(len(box))
+    attribute, lo, hi = boxes.constraint_attribute[at], boxes.constraint_lo[at], boxes.constraint_hi[at]
+    spans: list[tuple[Ints, Ints]] = []
+    left: list[Remaining | None] = []
+    checked: list[tuple[int, ...]] = []
+    for side in (0, 1):
+        if access[side] < 0:  # also a NULL is inside
+            spans.append((np.full(len(mine), NULL_KEY, np.int64), np.full(len(mine), KEY_MAX, np.int64)))
+        else:
+            reached = np.flatnonzero(attribute == access[side])
+            assert np.array_equal(box[reached], np.arange(len(mine))), "every box constrains its access attribute"
+            spans.append((lo[reached], hi[reached]))
+        rest = np.flatnonzero((sides.side[attribute] == side) & (attribute != access[side]))
+        named, place = np.unique(attribute[rest], return_inverse=True)
+        offsets = np.zeros(len(mine) + 1, np.int64)
+        np.cumsum(np.bincount(box[rest], minlength=len(mine)), out=offsets[1:])
+        left.append(Remaining(offsets, place.astype(np.int32), lo[rest], hi[rest]) if len(rest) else None)
+        checked.append(tuple(sides.number[named].tolist()))
+    planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
+    slots = boxes.row_of_box[mine]
+    own = Apart(bounds.lo[slots], bounds.hi[slots])
+    tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
+    return Part(
+        two(-1 if n < 0 else int(sides.number[n]) for n in access),
+        two(checked),
+        two(JoinIndex.build(plane, alpha=alpha, strategies=strategies) for plane in planes),
+        two(left),
+        slots.astype(np.int32),
+        None if tightest == widest else own,
+        tightest,
+        widest,
+    )
+
+
+def below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def two(items: Iterable[T]) -> tuple[T, T]:
+    """Exactly two things: one for each side."""
+    first, second = items
+    return first, second

@@ -1,0 +1,429 @@
+"""A query segment of a join family: all boxes of many select joins, ready to be met from both sides.
+
+A box constrains attributes of side 0 and of side 1. Each slot has one access attribute a side, or none
+(`weir.families.join_accesses`), and slots with the same two form a *part* (`weir.families.join_parts`), which is
+searched by them; other constraints, and how far apart in time two rows may be (`weir.families.join_windows`), are
+checks of each pair. A slot is in one part only, so parts never find a pair twice.
+
+Like a selection's segment it is immutable, made of flat arrays and a small JSON description, and comes back from
+memory-mapped arrays without copying: attributes are decoded when they are first evaluated.
+
+Invariants: ids ascend strictly; every attribute is used by some box; `match` gives exactly the pairs (event, partner)
+with equal join keys for which a query's predicate is TRUE and which some moment can show, each once for a slot,
+whichever the strategy.
+
+Cost: building is a few NumPy passes over the constants, two sorts and the indexes. A match evaluates and encodes each
+attribute of the events once, looks every event's join key up once, and otherwise is the parts' searches; of the
+partner rows only runs that some event meets are touched, and none where all of them are too old for every window of
+a part. DESIGN.md sections 1 and 2; SSI 3.2; CSJQ section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import ColumnRef, Expression, walk
+from weir.algebra.schema import Catalog, Kind
+from weir.families.attributes import Attributes
+from weir.families.bounds import Ints
+from weir.families.boxes import template
+from weir.families.codec import from_json, to_json
+from weir.families.evaluate import evaluate
+from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
+from weir.families.join_parts import Part, Sides, below, build_parts, two
+from weir.families.join_windows import Apart, apart
+from weir.families.joins import Joined, JoinFamily, joined
+from weir.families.partner_rows import PartnerRows
+from weir.families.segments import Group
+from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
+from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
+from weir.index.joins.pairs import Side, match_pairs
+from weir.index.joins.partners import Partners, locate
+from weir.index.joins.search import STRATEGIES, batch_order
+from weir.index.keys import NULL_KEY, encode_column
+from weir.index.strings import StringDictionary, find
+from weir.settings import Settings
+
+KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
+_ANY_BOXES = 1 << 30  # what was registered stays registered, also under a lower cap
+_NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
+
+
+class JoinMatches(NamedTuple):
+    """Pairs of events and partners, and the slots that they match: CSR by event."""
+
+    events: Int64s  # int64[e]: positions of events that have pairs; in any order, and one may occur for every part
+    offsets: Int64s  # int64[e+1]
+    slots: Int32s  # int32[p]: ascending within an entry of `events`
+    partners: Int64s  # int64[p]: row ids on the other side; unique within (entry, slot)
+    choices: Int64s  # int64[6]: how many events each strategy processed, summed over parts
+
+
+class JoinSegment:
+    """Queries of one join family, ready to be matched with new rows of either side."""
+
+    def __init__(
+        self,
+        family: JoinFamily,
+        ids: Ints,
+        attributes: tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]],
+        dictionaries: tuple[Mapping[int, StringDictionary], Mapping[int, StringDictionary]],
+        parts: Sequence[Part],
+    ) -> None:
+        self.family = family
+        self.ids = ids  # int64[n_slots], ascending: the query of each slot
+        self.dictionaries = dictionaries  # by side, by attribute
+        self.parts = tuple(parts)
+        self._written = attributes  # by side, by number
+        self._decoded: list[list[Expression] | None] = [None, None]
+
+    def columns(self, side: int) -> list[Expression]:
+        """The attributes of a side that boxes constrain, by number; every ColumnRef has source 0."""
+        decoded = self._decoded[side]
+        if decoded is None:
+            decoded = self._decoded[side] = [from_json(node) for node in self._written[side]]
+        return decoded
+
+    def accesses(self, side: int) -> list[Expression | None]:
+        """The orders in which partner rows of a side are asked for; None: any order."""
+        numbers = dict.fromkeys(part.access[side] for part in self.parts)
+        return [None if n < 0 else self.columns(side)[n] for n in numbers]
+
+    @classmethod
+    def build(
+        cls,
+        family: JoinFamily,
+        groups: Sequence[Group],
+        catalog: Catalog,
+        *,
+        settings: Settings,
+        excluded: np.ndarray | None = None,
+        strategies: Sequence[str] | None = None,
+    ) -> JoinSegment:
+        """The segment of all queries of `groups`, which are of this family, but the `excluded` ids (ascending).
+
+        `strategies` are those that are indexed: by default all when the router chooses, else the one that is set.
+        """
+        if strategies is None:
+            strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
+        members = list(_by_shape(family, groups, catalog, excluded))
+        ids = np.concatenate([np.empty(0, np.int64), *(m.ids for m in members)])
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+        assert bool(np.all(ids[1:] > ids[:-1])), "a query is in a segment once"
+        slot_of_row = np.empty(len(ids), np.int64)
+        slot_of_row[order] = np.arange(len(ids))
+
+        attributes = Attributes()
+        resolved = [resolve(template(m.predicate, _ANY_BOXES), m.constants, attributes) for m in members]
+        dictionaries = dictionaries_of(texts(r) for r in resolved)
+        boxes: list[Boxes] = []
+        bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
+        first = 0
+        for member, disjuncts in zip(members, resolved, strict=True):
+            slots = slot_of_row[first : first + len(member.ids)]
+            first += len(member.ids)
+            boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
+            bounds.lo[slots], bounds.hi[slots] = member.apart
+        whole = in_row_order(boxes)
+        count = len(attributes.expressions)
+        used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=count)).tolist()
+        sides = Sides([attributes.expressions[n] for n in used])
+        renumbered = np.zeros(count, np.int64)
+        renumbered[used] = np.arange(len(used))
+        whole = whole._replace(constraint_attribute=renumbered[whole.constraint_attribute])
+        return cls(
+            family,
+            ids,
+            two([to_json(e) for e in sides.expressions[side]] for side in (0, 1)),
+            two(
+                {
+                    int(sides.number[k]): dictionaries[n]
+                    for k, n in enumerate(used)
+                    if n in dictionaries and sides.side[k] == side
+                }
+                for side in (0, 1)
+            ),
+            build_parts(whole, bounds, len(ids), sides, settings.hotspot_share, strategies),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but `meta`, as flat arrays."""
+        found = {"ids": self.ids}
+        for side in (0, 1):
+            for number, dictionary in self.dictionaries[side].items():
+                found |= {f"strings.{side}.{number}.{name}": array for name, array in dictionary._asdict().items()}
+        for k, part in enumerate(self.parts):
+            found |= {f"part.{k}.{name}": array for name, array in part.arrays().items()}
+        return found
+
+    def meta(self) -> dict[str, Any]:
+        """The rest, as JSON."""
+        return {
+            "family": self.family.to_json(),
+            "attributes": [list(nodes) for nodes in self._written],
+            "strings": [sorted(dictionaries) for dictionaries in self.dictionaries],
+            "parts": [part.meta() for part in self.parts],
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> JoinSegment:
+        """The segment that `arrays` and `meta` describe; nothing is copied."""
+        return cls(
+            JoinFamily.from_json(meta["family"]),
+            arrays["ids"],
+            two(meta["attributes"]),
+            two(
+                {
+                    n: StringDictionary(*(arrays[f"strings.{side}.{n}.{name}"] for name in StringDictionary._fields))
+                    for n in meta["strings"][side]
+                }
+                for side in (0, 1)
+            ),
+            [Part.from_arrays(below(arrays, f"part.{k}."), about) for k, about in enumerate(meta["parts"])],
+        )
+
+    def match(
+        self,
+        side: int,
+        events: pa.Table,
+        times: Int64s,
+        rows: PartnerRows,
+        muted: Uint8s,
+        pairs_max: int,
+        *,
+        costs: Costs = DEFAULT,
+        strategy: str = "auto",
+    ) -> JoinMatches | OverBudget:
+        """The pairs of new rows of `side` with partners, but those of muted slots; counts if there are too many.
+
+        `times` are those of the events, `pairs_max` counts pairs, over all parts.
+        """
+        assert rows.side == 1 - side, "partners are rows of the other side"
+        result = _Result(len(self.ids), pairs_max)
+        if not self.parts or not events.num_rows or not len(rows.row_ids):
+            return result.whole()
+        codes = rows.codes(events, [pair[side] for pair in self.family.keys])
+        whole = _meet(rows.ordered(self._access(self.parts[0], 1 - side)), codes)
+        sign = -1 if side else 1  # time bounds are those of t0 − t1
+        reach = _reach(sign * times, sign * rows.times)
+        step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written[side]))))
+        for first in range(0, len(whole.events), step):
+            meeting = whole.some(first, first + step)
+            keys = _EventKeys(self.columns(side), self.dictionaries[side], events, meeting.events)
+            for part in self.parts:
+                if not part.can_meet(*reach):
+                    continue
+                a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
+                order = batch_order(meeting.codes, a)
+                checked = [keys[n][order] for n in part.checked[side]]
+                timed = part.is_timed(*reach)
+                row_of_place, values, partners = self._partners(
+                    part, 1 - side, rows, meeting.places, sign if timed else 0
+                )
+                checks, traits = part.checks(side, timed)
+                found, choices = match_pairs(
+                    part.indexes[side],
+                    checks,
+                    a[order],
+                    meeting.begin[order],
+                    meeting.end[order],
+                    values,
+                    Side(sign * times[meeting.events[order]], _stacked(checked, len(order))),
+                    partners,
+                    muted,
+                    result.left,
+                    strategy=strategy,
+                    costs=costs,
+                    traits=traits,
+                )
+                result.choices += choices
+                if isinstance(found, OverBudget):
+                    result.count(found.counts)
+                else:
+                    row_ids = rows.row_ids[row_of_place[found.places]]
+                    result.add(meeting.events[order], found.offsets, found.slots, row_ids)
+        return result.whole()
+
+    def _partners(
+        self, part: Part, side: int, rows: PartnerRows, places: Ints | None, sign: int
+    ) -> tuple[Int32s, Ints, Side]:
+        """Of the places that are met (None: of all): their rows, keys of the access attribute, and what is checked.
+
+        Times are multiplied by `sign`; with 0 they are left out.
+        """
+        access = self._access(part, side)
+        row_of_place = rows.ordered(access).rows
+        values = rows.values(access, self.dictionaries[side].get(part.access[side]))
+        if places is not None:
+            row_of_place, values = row_of_place[places], values[places]
+        count = len(row_of_place)
+        times = sign * rows.times[row_of_place] if sign else np.zeros(count, np.int64)
+        attributes, dictionaries = self.columns(side), self.dictionaries[side]
+        checked = [rows.column(attributes[n], dictionaries.get(n))[row_of_place] for n in part.checked[side]]
+        return row_of_place, values, Side(times, _stacked(checked, count))
+
+    def _access(self, part: Part, side: int) -> Expression | None:
+        return None if part.access[side] < 0 else self.columns(side)[part.access[side]]
+
+
+class _Meeting(NamedTuple):
+    """Events that have partners, by ascending join key, and where those are among the places that are met."""
+
+    events: Ints  # int64[e]: positions
+    codes: Ints  # int64[e]: join keys, ascending
+    begin: Ints  # int64[e]
+    end: Ints  # int64[e]
+    places: Ints | None  # int64[m]: the places that any event meets, in order; None: all of them
+
+    def some(self, first: int, stop: int) -> _Meeting:
+        """Some of the events; the places stay."""
+        at = slice(first, stop)
+        return _Meeting(self.events[at], self.codes[at], self.begin[at], self.end[at], self.places)
+
+
+def _meet(partners: Partners, codes: Ints) -> _Meeting:
+    """Look every join key up. All orders of the same rows have the same runs, so the places serve every part."""
+    known = np.flatnonzero(codes != NULL_KEY)
+    by_key = known[np.argsort(codes[known], kind="stable")]
+    codes = codes[by_key]
+    begin, end = locate(partners, codes)
+    there = np.flatnonzero(end > begin)
+    by_key, codes, begin, end = by_key[there], codes[there], begin[there], end[there]
+    if not len(by_key):
+        return _Meeting(by_key, codes, begin, end, None)
+    is_first = np.ones(len(begin), bool)
+    is_first[1:] = begin[1:] != begin[:-1]
+    starts, lengths = begin[is_first], (end - begin)[is_first]
+    met = int(lengths.sum())
+    if 2 * met > len(partners.rows):
+        return _Meeting(by_key, codes, begin, end, None)
+    moved = np.cumsum(lengths) - lengths
+    places = np.repeat(starts - moved, lengths) + np.arange(met)
+    shift = (starts - moved)[np.cumsum(is_first) - 1]
+    return _Meeting(by_key, codes, begin - shift, end - shift, places)
+
+
+def _reach(times: Int64s, partner_times: Int64s) -> tuple[int, int]:
+    """The least and greatest difference that times of two sides can have."""
+    return int(times.min()) - int(partner_times.max()), int(times.max()) - int(partner_times.min())
+
+
+class _EventKeys:
+    """Keys of the events' attributes, each made when a part first asks for it."""
+
+    def __init__(
+        self,
+        attributes: Sequence[Expression],
+        dictionaries: Mapping[int, StringDictionary],
+        events: pa.Table,
+        at: Ints,
+    ) -> None:
+        self._attributes = attributes
+        self._dictionaries = dictionaries
+        names = {c.name for e in self._attributes for c in walk(e) if isinstance(c, ColumnRef)}
+        # A table without columns has no rows, and an attribute always has a column: nobody asks for such keys.
+        self._rows = events.select(sorted(names)).take(pa.array(at)) if names else events
+        self._made: dict[int, Ints] = {}
+
+    def __getitem__(self, number: int) -> Ints:
+        if number not in self._made:
+            e = self._attributes[number]
+            values = self._rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, self._rows)
+            if e.type.kind is Kind.STRING:
+                self._made[number] = find(self._dictionaries.get(number, _NO_STRINGS), values)
+            else:
+                self._made[number] = encode_column(values, e.type)
+        return self._made[number]
+
+
+class _Result:
+    """Pairs of all parts and blocks of events, or once they are over budget their counts by slot."""
+
+    def __init__(self, slots_count: int, pairs_max: int) -> None:
+        self.left = max(pairs_max, 0)
+        self.choices = np.zeros(N_STRATEGIES, np.int64)
+        self._slots_count = slots_count
+        self._counts: Ints | None = None
+        self._done: list[tuple[Ints, Ints, Int32s, Ints]] = []  # events, their counts, slots, partners
+
+    def add(self, events: Ints, offsets: Ints, slots: Int32s, partners: Ints) -> None:
+        if self._counts is not None:
+            self._counts += np.bincount(slots, minlength=self._slots_count)
+            return
+        counts = np.diff(offsets)
+        some = np.flatnonzero(counts)
+        self._done.append((events[some], counts[some], slots, partners))
+        self.left -= len(slots)
+
+    def count(self, counts: Ints) -> None:
+        """From here on pairs are only counted."""
+        if self._counts is None:
+            self._counts = np.zeros(self._slots_count, np.int64)
+            for _, _, slots, _ in self._done:
+                self._counts += np.bincount(slots, minlength=self._slots_count)
+            self._done.clear()
+            self.left = 0
+        self._counts += counts
+
+    def whole(self) -> JoinMatches | OverBudget:
+        if self._counts is not None:
+            return OverBudget(self._counts)
+        if len(self._done) == 1:
+            events, counts, slots, partners = self._done[0]
+            return JoinMatches(events, np.concatenate([[0], np.cumsum(counts)]), slots, partners, self.choices)
+        nothing = np.empty(0, np.int64)
+        events = np.concatenate([nothing, *(d[0] for d in self._done)])
+        counts = np.concatenate([nothing, *(d[1] for d in self._done)])
+        offsets = np.zeros(len(events) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        slots = np.concatenate([np.empty(0, np.int32), *(d[2] for d in self._done)])
+        partners = np.concatenate([nothing, *(d[3] for d in self._done)])
+        return JoinMatches(events, offsets, slots, partners, self.choices)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """All queries of one predicate and one kind of windows, whichever groups they came in."""
+
+    predicate: Expression | None
+    constants: pa.Table
+    ids: Ints
+    apart: Apart
+
+
+def _by_shape(
+    family: JoinFamily, groups: Sequence[Group], catalog: Catalog, excluded: np.ndarray | None
+) -> Iterator[_Member]:
+    """Groups of one shape together: a thousand registrations of one query each are one table."""
+    known: dict[int, Joined] = {}  # by the identity of a query, which many groups share
+    together: dict[Any, tuple[Joined, list[Group]]] = {}
+    for group in groups:
+        if id(group.query) not in known:
+            known[id(group.query)] = joined(group.query, catalog)
+        found = known[id(group.query)]
+        assert found.family == family, f"a query of {found.family.name} among those of {family.name}"
+        windows = tuple(scan.window for scan in found.scans)
+        shape = (found.predicate, windows, tuple(map(str, group.constants.schema)))
+        together.setdefault(shape, (found, []))[1].append(group)
+    streams = two(catalog.streams[name.lower()] for name in family.streams)
+    for found, members in together.values():
+        ids = np.concatenate([g.id_of_row() for g in members])
+        constants = members[0].constants if len(members) == 1 else pa.concat_tables([g.constants for g in members])
+        if excluded is not None and len(excluded):
+            at = np.minimum(np.searchsorted(excluded, ids), len(excluded) - 1)
+            kept = excluded[at] != ids
+            if not kept.all():
+                constants, ids = constants.filter(pa.array(kept)), ids[kept]
+        if len(ids):
+            constants = constants.combine_chunks()
+            yield _Member(found.predicate, constants, ids, apart(found.scans, streams, constants))
+
+
+def _stacked(columns: Sequence[Ints], count: int) -> Ints:
+    return np.stack(columns) if columns else np.empty((0, count), np.int64)

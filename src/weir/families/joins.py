@@ -1,0 +1,319 @@
+"""The join family: equi-joins of two streams (or of one with itself), any local predicates, windows and projection.
+
+All select joins with the same two streams and the same equality keys are one `JoinFamily`, whatever their local
+predicates (CSJQ groups queries so): they share the partners of an event, and only their boxes differ. What surrounds
+the matching (`weir.families.join_segments`) is here: which queries are taken, how their condition is taken apart, what
+a registration needs, and what `explain` says.
+
+The condition (WHERE and all ON together) is an AND of
+
+    keys     t.area = w.area        one side over one source, the other over the other; no constants inside
+    the rest                        becomes boxes, so AND, OR and NOT may mix the sources, but each comparison (LIKE,
+                                    IS NULL, …) in it is over one source at most
+
+A comparison over both sources that is no key (r.a < s.b, or an equality below OR) is refused by name. Constants inside
+a key are refused because they are taken out of a query's shape: queries of one shape must be of one family.
+
+Sides are in a canonical order, by (stream, texts of the keys), so that R JOIN S and S JOIN R are one family; keys are
+sorted too. When nothing tells the sides of a self-join apart they stay as the query has them: either order is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from weir.algebra.format import expression_text
+from weir.algebra.nodes import (
+    And,
+    ColumnRef,
+    Comparison,
+    Expression,
+    Join,
+    Literal,
+    Not,
+    Or,
+    Param,
+    Project,
+    Query,
+    Scan,
+    conjunction,
+    walk,
+)
+from weir.algebra.rebuild import rebuild
+from weir.algebra.schema import Catalog, Stream
+from weir.families import selection
+from weir.families.attributes import Attributes, params_of, too_many_residuals, with_values
+from weir.families.boxes import OPPOSITE, template
+from weir.families.codec import canonical, from_json, to_json
+from weir.families.instances import resolve
+from weir.families.join_keys import has_keys
+from weir.families.selection import Checked
+from weir.settings import Settings
+
+__all__ = ["Checked", "JoinFamily", "Joined", "check", "describe", "joined", "name", "on_side", "refusal", "side_of"]
+
+name = "join"
+
+_ANY_BOXES = 1 << 30
+
+
+@dataclass(frozen=True)
+class JoinFamily:
+    """All joins of two streams on the same keys."""
+
+    streams: tuple[str, str]  # as in the catalog, side 0 and side 1
+    keys: tuple[tuple[Expression, Expression], ...]  # equal pairs (side 0, side 1); every ColumnRef has source 0
+
+    @cached_property
+    def channel(self) -> str:
+        """The streams of the sides."""
+        return "~".join(self.streams)
+
+    @cached_property
+    def name(self) -> str:
+        """The channel and a digest that tells families of one channel apart."""
+        text = json.dumps([self.streams, [[canonical(e) for e in pair] for pair in self.keys]])
+        return f"{self.channel}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"streams": list(self.streams), "keys": [[to_json(e) for e in pair] for pair in self.keys]}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> JoinFamily:
+        first, second = written["streams"]
+        return cls((first, second), tuple((from_json(a), from_json(b)) for a, b in written["keys"]))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """One query as its family sees it."""
+
+    family: JoinFamily
+    swapped: bool  # the query's first source is side 1
+    scans: tuple[Scan, Scan]  # by side
+    predicate: Expression | None  # all but the keys, None if there is no more; ColumnRef.source is the side
+    condition: Expression | None  # the whole of it, with the query's own source numbers
+    columns: tuple[tuple[str, Expression], ...]  # the projection, with the query's own source numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A join's condition, taken apart; sources are the query's."""
+
+    keys: tuple[tuple[Expression, Expression], ...]  # (over the first scan, over the second)
+    rest: tuple[Expression, ...]
+
+
+def refusal(query: Query, catalog: Catalog) -> str | None:
+    """Why a query is no equi-join of two streams with local predicates; None if it is one."""
+    root = query.root
+    if not isinstance(root, Project):
+        return selection.refusal(query, catalog)
+    join = root.child
+    if not isinstance(join, Join):
+        return "it reads one source, not two"
+    names = {scan.source: scan.alias for scan in query.sources}
+    listed = ", ".join(names.values())
+    if len(join.children) != 2:
+        return f"it joins {len(join.children)} sources ({listed}), not two"
+    for scan in _scans(join):
+        if scan.is_table or scan.relation.lower() not in catalog.streams:
+            return f"'{scan.relation}' is not a stream"
+    split = _split(join)
+    reason = _key_refusal(split, names) or _rest_refusal(split, names)
+    if reason is None and not split.keys:
+        return f"no equality connects {' with '.join(names.values())}"
+    return reason
+
+
+def _key_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
+    for pair in split.keys:
+        for e in pair:
+            if any(isinstance(part, (Literal, Param)) for part in walk(e)):
+                return (
+                    f"the join key {expression_text(e, names)} contains a constant, and a key is made of columns only"
+                )
+        if not has_keys(pair[0].type, pair[1].type):
+            return f"{expression_text(Comparison('=', *pair), names)} compares {pair[0].type} with {pair[1].type}"
+    return None
+
+
+def _rest_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
+    for term in split.rest:
+        for leaf in _leaves(term):
+            if len(_sources(leaf)) > 1:
+                return (
+                    f"the condition {expression_text(leaf, names)} is over both sources; "
+                    "only equalities that always hold may be"
+                )
+    return None
+
+
+def joined(query: Query, catalog: Catalog) -> Joined:
+    """A query that the family takes, by side."""
+    reason = refusal(query, catalog)
+    assert reason is None, reason
+    assert isinstance(query.root, Project)
+    assert isinstance(query.root.child, Join)
+    join = query.root.child
+    scans, split = _scans(join), _split(join)
+    straight = tuple(sorted(((_at_home(a), _at_home(b)) for a, b in split.keys), key=_pair_text))
+    turned = tuple(sorted(((b, a) for a, b in straight), key=_pair_text))
+    first, second = scans
+    orders = [(s.relation.lower(), [_pair_text(p) for p in keys]) for s, keys in ((first, straight), (second, turned))]
+    swapped = orders[1] < orders[0]
+    sides = (second, first) if swapped else (first, second)
+    number_of = {scan.source: side for side, scan in enumerate(sides)}
+    family = JoinFamily((sides[0].relation, sides[1].relation), turned if swapped else straight)
+    predicate = on_side(conjunction(split.rest), number_of) if split.rest else None
+    return Joined(family, swapped, sides, predicate, join.predicate, query.root.columns)
+
+
+def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
+    """What a registration needs, by side; RegisterError when a query needs too many boxes or a stream too much.
+
+    `streams` are those of the sides. Quotas count by stream: what a residual of this join needs, a selection over the
+    same stream may share, so their texts do not say that they are of a join.
+    """
+    found = joined(query, _catalog(streams))
+    made = template(found.predicate, settings.boxes_per_query_max)
+    attributes = Attributes(settings.residuals_per_stream_max)
+    resolve(made, constants, attributes)
+    residuals: dict[str, dict[str, None]] = {s.name: {} for s in streams}
+    compared: set[tuple[int, str]] = set()
+    for e in attributes.expressions:
+        side = side_of(e)
+        compared |= {(side, c.name) for c in walk(e) if isinstance(c, ColumnRef)}
+        if not isinstance(e, ColumnRef):
+            residuals[streams[side].name][canonical(_at_home(e))] = None
+    for texts in residuals.values():
+        if len(texts) > settings.residuals_per_stream_max:
+            raise too_many_residuals(len(texts), settings.residuals_per_stream_max)
+    return Checked(
+        made.boxes_count,
+        tuple(f"{s.name}.{c.name}" for side, s in enumerate(streams) for c in s.columns if (side, c.name) in compared),
+        tuple(dict.fromkeys(text for texts in residuals.values() for text in texts)),
+        {stream: tuple(texts) for stream, texts in residuals.items()},
+    )
+
+
+def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
+    """For `explain`: keys, boxes and attributes of one query, in the words of its SQL.
+
+    `streams` are those of the sides; `constants` are the values of the query's params, if they are known.
+    """
+    found = joined(query, _catalog(streams))
+    names = {side: scan.alias for side, scan in enumerate(found.scans)}
+    predicate = found.predicate
+    if predicate is not None and constants is not None:
+        known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
+        predicate = with_values(predicate, known)
+    keys = [expression_text(Comparison("=", a, on_side(b, {0: 1})), names) for a, b in found.family.keys]
+    sides = [f"{s.name} {names[side]}" for side, s in enumerate(streams)]
+    return {
+        "join family": found.family.name,
+        "sides": " and ".join(sides),
+        "join keys": ", ".join(keys),
+        **selection.describe_boxes(predicate, names),
+        "access attributes": "; ".join(f"{names[side]}: {_access_text(predicate, side, names)}" for side in (0, 1)),
+    }
+
+
+def _access_text(predicate: Expression | None, side: int, names: Mapping[int, str]) -> str:
+    """Through which attributes of a side the index may reach a query: those that all its boxes constrain."""
+    disjuncts = template(predicate, _ANY_BOXES).disjuncts
+    common = [
+        e
+        for e in dict.fromkeys(atom.attribute for d in disjuncts for atom in d.atoms)
+        if side_of(e) == side and all(any(atom.attribute == e for atom in d.atoms) for d in disjuncts)
+    ]
+    shown = ", ".join(expression_text(e, names) for e in common)
+    return f"the most selective of {shown}" if len(common) > 1 else shown or "none"
+
+
+def side_of(e: Expression) -> int:
+    """The one side whose columns an attribute refers to."""
+    sources = _sources(e)
+    assert len(sources) == 1, f"{e} is over sources {sources}"
+    return next(iter(sources))
+
+
+def on_side(e: Expression, number_of: Mapping[int, int]) -> Expression:
+    """The expression with its sources renumbered."""
+
+    def put(n: Expression) -> Expression:
+        return replace(n, source=number_of[n.source]) if isinstance(n, ColumnRef) else n
+
+    return rebuild(e, put)
+
+
+def _at_home(e: Expression) -> Expression:
+    """The expression over rows of its own stream, whichever side or source that is."""
+    return on_side(e, dict.fromkeys(_sources(e), 0))
+
+
+def _catalog(streams: Sequence[Stream]) -> Catalog:
+    return Catalog({s.name.lower(): s for s in streams})
+
+
+def _pair_text(pair: tuple[Expression, Expression]) -> tuple[str, str]:
+    return canonical(pair[0]), canonical(pair[1])
+
+
+def _scans(join: Join) -> tuple[Scan, Scan]:
+    first, second = join.children
+    assert isinstance(first, Scan)
+    assert isinstance(second, Scan)
+    return first, second
+
+
+def _split(join: Join) -> _Split:
+    first, second = (scan.source for scan in _scans(join))
+    keys: dict[tuple[Expression, Expression], None] = {}
+    rest: list[Expression] = []
+    for term in () if join.predicate is None else _terms(join.predicate, True):
+        if isinstance(term, Comparison) and term.op == "=":
+            left, right = _sources(term.left), _sources(term.right)
+            if left == {first} and right == {second}:
+                keys[term.left, term.right] = None
+                continue
+            if left == {second} and right == {first}:
+                keys[term.right, term.left] = None
+                continue
+        rest.append(term)
+    return _Split(tuple(keys), tuple(rest))
+
+
+def _terms(e: Expression, wanted: bool) -> Iterator[Expression]:
+    """What must be true for `e` to be true (wanted), or false: an AND taken apart, a NOT pushed down as far as that."""
+    if isinstance(e, Not):
+        yield from _terms(e.arg, not wanted)
+    elif isinstance(e, (And, Or)) and isinstance(e, And) == wanted:
+        for arg in e.args:
+            yield from _terms(arg, wanted)
+    elif isinstance(e, Comparison) and not wanted:
+        yield replace(e, op=OPPOSITE[e.op])
+    else:
+        yield e if wanted else Not(e)
+
+
+def _leaves(e: Expression) -> Iterator[Expression]:
+    """The parts that become constraints of boxes: AND, OR and NOT are written out, nothing else is."""
+    if isinstance(e, (And, Or)):
+        for arg in e.args:
+            yield from _leaves(arg)
+    elif isinstance(e, Not):
+        yield from _leaves(e.arg)
+    else:
+        yield e
+
+
+def _sources(e: Expression) -> set[int]:
+    return {part.source for part in walk(e) if isinstance(part, ColumnRef)}
