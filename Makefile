@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py
 
 .PHONY: setup demo test soak lint bench clean
 
@@ -31,9 +32,9 @@ test: lint
 	$(BIN)/python -m pytest
 
 soak: $(STAMP)
-	@echo "100,000 comparisons with the oracle in two halves, then more seeds on Spark"
-	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s tests/answer/test_oracle.py -k "equal_the_oracle or enough" & first=$$!; \
-	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s tests/answer/test_oracle.py -k "equal_the_oracle or enough" && wait $$first
+	@echo "100,000 comparisons with the oracle for selections and as many for joins, in two halves, then more seeds on Spark"
+	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" & first=$$!; \
+	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" && wait $$first
 	WEIR_SOAK=0/1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py
 
 bench: $(STAMP)

@@ -167,13 +167,13 @@ class Weir:
         planned = plan_registration(sql, params, self.catalog, self.settings)
         constants = constants_table(planned, params)
         checked = planned.check(constants)
-        self._library.check_quota(planned.stream.name, checked)
+        self._library.check_quota(planned.channel, checked)
         group = self.registry.register(
             planned.shape.text,
             planned.shape.types,
             constants,
             planned.classified.family,
-            planned.stream.name,
+            planned.channel,
             self.catalog_log.count(),
         )
         return Queries(self, group.first_id, group.count)

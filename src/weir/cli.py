@@ -6,7 +6,9 @@ weir register FOLDER 'SELECT …' [--params FILE]
 weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
 weir run      FOLDER [--trigger '1 second' | --available-now]
 weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, queries, late, vacuum
+weir calibrate FOLDER                         fit the costs by which join strategies are chosen to this machine
 weir bench                                    the workloads, with peers beside Weir
+weir bench exhibits [NAME …] [--full]         the papers' figures, measured again
 """
 
 from __future__ import annotations
@@ -149,6 +151,13 @@ def _vacuum(args: argparse.Namespace) -> None:
     print(_open(args).vacuum())
 
 
+def _calibrate(args: argparse.Namespace) -> None:
+    from weir.runtime import calibration
+
+    _open(args)  # only a weir can be calibrated
+    print(calibration.main(args.folder, args.quick))
+
+
 def _demo(args: argparse.Namespace) -> None:
     from weir.demo import demo
 
@@ -160,7 +169,9 @@ def _bench(args: argparse.Namespace) -> None:
 
     if not Path("benchmarks").is_dir():
         raise OpenError("there is no folder 'benchmarks' here", hint="run `weir bench` in a checkout of the project")
-    raise SystemExit(subprocess.call([sys.executable, "-m", "benchmarks.run", *args.rest]))
+    exhibits = args.rest[:1] == ["exhibits"]
+    module, rest = ("benchmarks.exhibits.run", args.rest[1:]) if exhibits else ("benchmarks.run", args.rest)
+    raise SystemExit(subprocess.call([sys.executable, "-m", module, *rest]))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -224,6 +235,9 @@ def parser() -> argparse.ArgumentParser:
     _format(made)
 
     verb("vacuum", "remove expired and orphaned files", _vacuum)
+
+    made = verb("calibrate", "fit the costs by which join strategies are chosen to this machine", _calibrate)
+    made.add_argument("--quick", action="store_true", help="a few seconds instead of half a minute; coarser")
 
     made = verb("bench", "run the benchmarks of a checkout", _bench, folder=False)
     made.add_argument("rest", nargs=argparse.REMAINDER)

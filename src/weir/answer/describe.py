@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import json
+
 from weir.answer.fetch import Standing
 from weir.answer.recompute import recompute
 from weir.answer.rows import KeptRows
-from weir.answer.window import Cut
-from weir.families import selection
-from weir.families.parts import parts_of
+from weir.answer.views import View
+from weir.answer.window import EVERYTHING, Cut
+from weir.families import joins, selection
+from weir.index.joins.search import STRATEGIES
 from weir.plan.explain import explain
 from weir.plan.registration import Registration
+from weir.store import caches
 from weir.store.catalog import CatalogLog
 from weir.store.files import Files
 from weir.store.state import State
 
-SAMPLE_FILES = 2  # the newest row files, over which expected matches are estimated
+SAMPLE_FILES = 2  # the newest row files, over which expected matches are estimated …
+SAMPLE_JOIN_ROWS = 5_000  # … and of these the newest rows of each source, for a join
 
 
 def describe(planned: Registration, standing: Standing | None, files: Files, state: State) -> str:
     """The text of `explain` for a standing query, or for one that is not registered."""
     catalog = CatalogLog(files).read()
     details: dict[str, object] = {}
+    constants = None if standing is None else standing.constants
     if planned.classified.family == selection.name:
-        constants = None if standing is None else standing.constants
         details.update(selection.describe(planned.query, constants, planned.stream))
+    elif planned.classified.family == joins.name:
+        details.update(joins.describe(planned.query, constants, planned.streams))
+        details["strategies"] = _choices(str(details["join family"]), files)
     if standing is not None:
         details["expected matches"] = _expected(standing, files, state)
         details["state"] = _state(standing, state)
     return explain(planned.query, catalog, planned.classified, details)
 
 
+def _choices(family: str, files: Files) -> str:
+    """How many events of the family each strategy processed, as the running job last wrote it down."""
+    for _, parts in caches.load(files, "choices"):
+        counts = json.loads(parts[0]).get(family)
+        if counts:
+            shown = [f"{name} {count:,}" for name, count in zip(STRATEGIES, counts, strict=True) if count]
+            return "chosen for every event; so far " + (", ".join(shown) or "none had partners")
+    return "chosen for every event"
+
+
 def _expected(standing: Standing, files: Files, state: State) -> str:
-    """The share of recent rows that the query matches, counted over the newest row files."""
-    kept = KeptRows(files, standing.stream, state, state.last)
-    newest = kept.newest(SAMPLE_FILES)
-    rows = int((newest.end_rows - newest.first_rows).sum())
-    if not rows:
+    """The share of recent rows, or pairs of rows, that the query matches, counted over the newest row files."""
+    cut = EVERYTHING if standing.joined is None else Cut(None, EVERYTHING.end_us, SAMPLE_JOIN_ROWS)
+    views = [View(KeptRows(files, s, state, state.last).newest(SAMPLE_FILES), cut) for s in standing.streams]
+    rows = [int((view.kept.end_rows - view.kept.first_rows).sum()) for view in views]
+    if not all(rows):
         return "unknown: no rows are kept yet"
-    _, predicate, _ = parts_of(standing.query)
-    found = len(recompute(predicate, standing.constants, newest, Cut(None, 2**62, None)))
-    return f"{found:,} of the newest {rows:,} rows ({found / rows:.4%})"
+    ids = recompute(standing.condition, standing.constants, views, apart=standing.apart)
+    assert ids is not None, "there was no limit"
+    found = len(ids[0])
+    if standing.joined is None:
+        return f"{found:,} of the newest {rows[0]:,} rows ({found / rows[0]:.4%})"
+    first, second = (min(count, SAMPLE_JOIN_ROWS) for count in rows)
+    return f"{found:,} pairs of the newest {first:,} × {second:,} rows ({found / first / second:.4%})"
 
 
 def _state(standing: Standing, state: State) -> str:

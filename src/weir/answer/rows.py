@@ -1,12 +1,12 @@
 """The kept rows of one stream as a reader sees them: by row id, and by time.
 
 Row files are immutable and their ids ascend, so a row id leads to its file by binary search. Only files whose
-time range meets the cut are ever opened.
+time range meets the cut are ever opened, and of those that lie inside it whole no time is looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import lru_cache
 
@@ -77,26 +77,41 @@ class KeptRows:
         order = np.lexsort((all_ids, all_times))[max(0, len(all_ids) - cut.rows_max) :]
         return np.sort(all_ids[order])
 
-    def take(self, rows: np.ndarray, cut: Cut) -> tuple[np.ndarray, pa.Table]:
-        """Of these ascending row ids those inside the cut, with their rows in the same order."""
+    def within(self, rows: np.ndarray, cut: Cut) -> np.ndarray:
+        """Of these ascending row ids those that are kept and whose times lie inside the cut."""
+        starts, stops = self._spans(rows)
+        whole = self.t_max <= cut.end_us
+        if cut.begin_us is not None:
+            whole &= self.t_min > cut.begin_us
+        found = [np.empty(0, np.int64)]
+        for k in np.flatnonzero(self._seen(cut) & (stops > starts)):
+            some = rows[starts[k] : stops[k]]
+            if not whole[k]:
+                _, times = _load(self.files, self.paths[k], self.stream)
+                some = some[self.inside(cut, times[some - self.first_rows[k]])]
+            found.append(some)
+        return np.concatenate(found)
+
+    def read(self, rows: np.ndarray, names: Sequence[str]) -> pa.Table:
+        """Some columns of these ascending kept rows, in the same order."""
+        starts, stops = self._spans(rows)
         parts: list[pa.Table] = []
-        kept: list[np.ndarray] = []
-        if len(rows):
-            seen = np.flatnonzero(self._seen(cut))
-            starts = np.searchsorted(rows, self.first_rows[seen])
-            stops = np.searchsorted(rows, self.end_rows[seen])
-            for k, a, b in zip(seen, starts, stops, strict=True):
-                if a == b:
-                    continue
-                table, times = _load(self.files, self.paths[k], self.stream)
-                at = rows[a:b] - self.first_rows[k]
-                at = at[self.inside(cut, times[at])]
-                if len(at):
-                    kept.append(at + self.first_rows[k])
-                    parts.append(table.take(pa.array(at)))
+        for k in np.flatnonzero(stops > starts):
+            table = _load(self.files, self.paths[k], self.stream)[0].select(names)
+            if stops[k] - starts[k] < table.num_rows:
+                table = table.take(pa.array(rows[starts[k] : stops[k]] - self.first_rows[k]))
+            parts.append(table)
         if not parts:
-            return np.empty(0, np.int64), arrow_schema(self.stream.columns).empty_table()
-        return np.concatenate(kept), pa.concat_tables(parts).combine_chunks()
+            return arrow_schema(self.stream.columns).empty_table().select(names)
+        return pa.concat_tables(parts).combine_chunks()
+
+    def times(self, rows: np.ndarray) -> np.ndarray:
+        """The times in µs of these ascending kept rows."""
+        return np.asarray(times_us(self.read(rows, [self.stream.time]), self.stream))
+
+    def _spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By file, where its rows begin and end among ascending row ids."""
+        return np.searchsorted(rows, self.first_rows), np.searchsorted(rows, self.end_rows)
 
 
 @lru_cache(maxsize=4096)

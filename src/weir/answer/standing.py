@@ -16,13 +16,14 @@ from weir.algebra.nodes import Query
 from weir.algebra.schema import DataType, Kind
 from weir.answer.fetch import Standing
 from weir.errors import QueryError
+from weir.families import joins
 from weir.families.attributes import too_many_residuals
-from weir.families.selection import Checked, check
-from weir.plan.classify import classify
-from weir.plan.registration import Registration, constant_value, lower_shape
+from weir.families.joins import Joined, joined
+from weir.families.selection import Checked
+from weir.plan.registration import Registration, check, constant_value, lower_shape, registration_of
 from weir.settings import Settings
-from weir.sql.shapes import shape_of
 from weir.store.catalog import CatalogLog
+from weir.store.matches import CHANNEL
 from weir.store.registry import GroupRef, Registry
 from weir.store.state import State
 
@@ -39,6 +40,7 @@ class Library:
         self.catalog_log = catalog_log
         self.settings = settings
         self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
+        self._joined: dict[tuple[str, tuple[DataType, ...]], Joined] = {}  # of those that are joins
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
 
@@ -52,17 +54,16 @@ class Library:
     def standing(self, id: int) -> Standing:
         """The query, ready to be answered."""
         group = self.group_of(id)
-        stream = self.catalog_log.read().streams[group.stream.lower()]
-        return Standing(id, self._query(group), self._constants(group, id), stream, group.number)
+        catalog = self.catalog_log.read()
+        query = self._query(group)
+        streams = tuple(catalog.streams[scan.relation.lower()] for scan in query.sources)
+        constants = self._constants(group, id)
+        return Standing(id, group.family, query, constants, streams, group.number, self._join(group))
 
     def planned(self, id: int) -> Registration:
         """The query as it was planned, for `explain`."""
         group = self.group_of(id)
-        catalog = self.catalog_log.read()
-        query = self._query(group)
-        classified = classify(query, catalog, self.settings)
-        stream = catalog.streams[group.stream.lower()]
-        return Registration(group.shape_text, query, shape_of(query), classified, stream, self.settings)
+        return registration_of(group.shape_text, self._query(group), self.catalog_log.read(), self.settings)
 
     def text(self, id: int) -> str:
         """The query's SQL with its constants put back."""
@@ -74,20 +75,23 @@ class Library:
 
         return _SLOT.sub(put_back, group.shape_text)  # a shape has no other constants, so no quoted text either
 
-    def check_quota(self, stream: str, checked: Checked) -> None:
-        """Refuse queries that would give their stream more derived attributes than its quota."""
+    def check_quota(self, channel: str, checked: Checked) -> None:
+        """Refuse queries that would give a stream of theirs more derived attributes than its quota."""
         if not checked.residuals:
             return
         self.registry.refresh()
         catalog = self.catalog_log.read()
         for group in self.registry.groups()[self._counted :]:
-            of_stream = catalog.streams[group.stream.lower()]
-            needed = check(self._query(group), self.registry.constants(group), of_stream, _NO_LIMITS).residuals
-            self._residuals.setdefault(group.stream, set()).update(needed)
+            streams = [catalog.streams[name.lower()] for name in group.streams]
+            constants = self.registry.constants(group)
+            needed = check(group.family, self._query(group), constants, streams, _NO_LIMITS)
+            for stream, residuals in needed.residuals_of.items():
+                self._residuals.setdefault(stream, set()).update(residuals)
         self._counted = len(self.registry.groups())
-        together = self._residuals.get(stream, set()) | set(checked.residuals)
-        if len(together) > self.settings.residuals_per_stream_max:
-            raise too_many_residuals(len(together), self.settings.residuals_per_stream_max)
+        for stream in channel.split(CHANNEL):
+            together = self._residuals.get(stream, set()) | set(checked.residuals_of.get(stream, ()))
+            if len(together) > self.settings.residuals_per_stream_max:
+                raise too_many_residuals(len(together), self.settings.residuals_per_stream_max)
 
     def listing(self, state: State) -> pa.Table:
         """All standing queries, a row each."""
@@ -113,6 +117,14 @@ class Library:
             catalog = self.catalog_log.read()
             self._queries[key] = lower_shape(group.shape_text, group.types, catalog, self.settings)
         return self._queries[key]
+
+    def _join(self, group: GroupRef) -> Joined | None:
+        if group.family != joins.name:
+            return None
+        key = (group.shape_text, group.types)
+        if key not in self._joined:
+            self._joined[key] = joined(self._query(group), self.catalog_log.read())
+        return self._joined[key]
 
     def _constants(self, group: GroupRef, id: int) -> dict[str, object]:
         row = self.registry.constants(group).slice(id - group.first_id, 1)

@@ -1,4 +1,4 @@
-"""Windows at a moment: which times of a stream a query sees at τ.
+"""Windows at a moment: which times of a stream a query sees at τ, and which times of two streams ever together.
 
 A cut is (begin, end]: begin < t <= end. No begin in the query means the stream's own `keep`, no end means τ.
 A row-count window keeps the last n rows, in (time, row id) order, of what `keep` covers.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from weir.algebra.nodes import Bound, Literal, Param, Window
 
@@ -19,6 +20,19 @@ class Cut:
     begin_us: int | None  # None: since ever
     end_us: int
     rows_max: int | None  # None: no row-count window
+
+
+EVERYTHING = Cut(None, 2**62, None)
+
+
+class Apart(NamedTuple):
+    """How far apart two rows may be so that some moment shows both: bounds of second time − first time, closed."""
+
+    least_us: int | None
+    most_us: int | None
+
+
+ANY = Apart(None, None)
 
 
 def _value(constant: Literal | Param, constants: Mapping[str, object]) -> int | None:
@@ -50,3 +64,31 @@ def resolve(window: Window, constants: Mapping[str, object], tau_us: int, keep_u
             return Cut(tau_us, tau_us, None)
         end = edge
     return Cut(begin, end, None)
+
+
+def apart(
+    first: Window, second: Window, constants: Mapping[str, object], keep_us: tuple[int | None, int | None]
+) -> Apart:
+    """The bounds for the windows of two sources.
+
+    At τ the first shows (τ + b, τ + e] and the second (τ + b', τ + e'], so differences of two times that some τ shows
+    lie within b' − e < d < e' − b. Edges that are fixed, or missing because rows are kept for ever, bound nothing.
+    """
+    (b, e), (b_second, e_second) = (
+        _offsets(window, constants, keep) for window, keep in zip((first, second), keep_us, strict=True)
+    )
+    least = None if b_second is None or e is None else b_second - e + 1
+    most = None if e_second is None or b is None else e_second - b - 1
+    return Apart(least, most)
+
+
+def _offsets(window: Window, constants: Mapping[str, object], keep_us: int | None) -> tuple[int | None, int | None]:
+    """Begin and end as distances from τ, where they move with it."""
+    begin, end = None if keep_us is None else -keep_us, 0
+    if window.rows is not None:
+        return begin, end
+    moving = [
+        (_value(bound.offset_us, constants) if bound.relative else None) if bound is not None else default
+        for bound, default in ((window.begin, begin), (window.end, end))
+    ]
+    return moving[0], moving[1]

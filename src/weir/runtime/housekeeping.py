@@ -1,7 +1,8 @@
 """Housekeeping: what the running job does beside its batches, on one thread of its own.
 
-Match files are turned into runs by query, expired and orphaned files are removed. Nothing here is on the path of
-a batch, nothing here is needed for an answer; what goes wrong is kept for `progress` and tried again later.
+Match files are turned into runs by query, for every stream and for every channel that joins were registered on;
+expired and orphaned files are removed. Nothing here is on the path of a batch, nothing here is needed for an answer;
+what goes wrong is kept for `progress` and tried again later.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from weir.settings import Settings
 from weir.store.catalog import CatalogLog
 from weir.store.files import Files
 from weir.store.ledger import Ledger
+from weir.store.matches import CHANNEL
+from weir.store.registry import Registry
 from weir.store.runs import compact
 from weir.store.state import State
 from weir.store.vacuum import Removed, vacuum
@@ -22,13 +25,14 @@ from weir.store.vacuum import Removed, vacuum
 class Housekeeping:
     """Does its work after every so many batches; never two at a time."""
 
-    def __init__(self, files: Files, settings: Settings) -> None:
+    def __init__(self, files: Files, settings: Settings, registry: Registry | None = None) -> None:
         self.files = files
         self.settings = settings
         self.error: str | None = None
         self._thread: ThreadPoolExecutor | None = None  # started when there is something to do
         self._under_way: Future[None] | None = None
         self._state = State()  # its own: the state is not for sharing between threads
+        self._registry = registry or Registry(files)  # may be shared
 
     def after(self, batch: int) -> None:
         """Called when a batch is done; starts what is due unless something is still under way."""
@@ -54,6 +58,9 @@ class Housekeeping:
         self._state.refresh(Ledger(self.files))
         for stream in CatalogLog(self.files).read().streams.values():
             compact(self.files, self._state, stream.name)
+        self._registry.refresh()
+        for channel in sorted({group.stream for group in self._registry.groups() if CHANNEL in group.stream}):
+            compact(self.files, self._state, channel)
 
     def _vacuum(self, batch: int) -> None:
         ledger = Ledger(self.files)

@@ -9,23 +9,19 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from weir.algebra.schema import Catalog
 from weir.runtime import ingest, match
 from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
-from weir.runtime.match import MatchTask, RowRange, SegmentRef, match_task
-from weir.runtime.segments import QuerySegments
-from weir.store.files import open_files
-from weir.store.ledger import Done, MatchFile, Plan, RowFile
-from weir.store.matches import read_matches
-from weir.store.rows import arrow_schema, read_table, times_us
+from weir.runtime.match import JoinTask, MatchTask, RowRange, match_task
+from weir.runtime.partners import PartnerRefs, PartnerSegments
+from weir.runtime.segments import JoinRef, Prepared, QuerySegments
+from weir.store.ledger import MatchFile, Plan, RowFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,16 +45,22 @@ def cut_rows(files: Sequence[RowFile], slices: int) -> tuple[tuple[RowRange, ...
     return tuple(tuple(p) for p in pieces if p)
 
 
+class _DamagedError(Exception):
+    """A cache file was deleted or damaged while tasks were reading it."""
+
+
 class TaskJobs(ABC):
     """The driver's side of both jobs; how tasks are run is left open."""
 
     ingest_ms = 0.0
     match_ms = 0.0
 
-    def __init__(self, context: Context, segments: QuerySegments, slices: int) -> None:
+    def __init__(self, context: Context, segments: QuerySegments, partners: PartnerSegments, slices: int) -> None:
         self.context = context
         self.segments = segments
+        self.partners = partners
         self.slices = slices
+        self.choices: dict[str, list[int]] = {}  # by join family: events that each strategy processed
 
     @abstractmethod
     def run_ingest(self, task: IngestTask) -> list[dict[str, Any]]:
@@ -92,18 +94,13 @@ class TaskJobs(ABC):
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: np.ndarray) -> MatchReport:
         started = time.perf_counter()
         slices = cut_rows(rows, self.slices)
-        segments = self.segments.prepare(plan.registry, demoted, catalog) if slices else {}
-        if not any(segments.values()):
+        if not slices:
             return MatchReport((), 0, {})
-        task = self._match_task(plan, rows, slices, segments)
         try:
-            reports = self.run_match(task)
-        except Exception:
-            if self.segments.are_whole(segments):
-                raise
+            reports = self._run_once(plan, rows, catalog, demoted, slices)
+        except _DamagedError:
             # Somebody deleted or damaged the cache while tasks were reading it: build it again, once.
-            self.segments.forget_damaged(segments)
-            reports = self.run_match(replace(task, segments=self.segments.prepare(plan.registry, demoted, catalog)))
+            reports = self._run_once(plan, rows, catalog, demoted, slices)
         reports.sort(key=lambda r: int(r["slice"]))
         heavy: dict[int, int] = {}
         for r in reports:
@@ -114,23 +111,74 @@ class TaskJobs(ABC):
         self.match_ms = (time.perf_counter() - started) * 1e3
         return MatchReport(files, sum(r["pairs"] for r in reports), heavy, over)
 
+    def _run_once(
+        self,
+        plan: Plan,
+        rows: tuple[RowFile, ...],
+        catalog: Catalog,
+        demoted: np.ndarray,
+        slices: tuple[tuple[RowRange, ...], ...],
+    ) -> list[dict[str, Any]]:
+        """Prepare what tasks read, and run them; _DamagedError when a cache was no longer what it had been."""
+        prepared = self.segments.prepare(plan.registry, demoted, catalog)
+        arriving = {f.stream for f in rows}
+        partners: list[tuple[JoinRef, PartnerRefs]] = []
+        try:
+            for join in prepared.joins:
+                if arriving.isdisjoint(join.family.streams):
+                    continue
+                first, second = (catalog.streams[name.lower()] for name in join.family.streams)
+                found = self.partners.prepare(join, (first, second), self.context.state, rows)
+                partners.append((join, found))
+            if not partners and not any(prepared.selections.values()):
+                return []
+            task = self._match_task(plan, rows, slices, prepared, partners, catalog)
+            reports = self.run_match(task)
+            counted = np.array([r["choices"] for r in reports], np.int64)
+            self.choices = {}
+            for k, matched in enumerate(task.joins):
+                self.choices[matched.name] = np.split(counted, len(task.joins), axis=1)[k].sum(axis=0).tolist()
+            return reports
+        except Exception as error:
+            whole = self.segments.are_whole(prepared) and all(self.partners.are_whole(p) for _, p in partners)
+            if whole:
+                raise
+            self.segments.forget_damaged(prepared)
+            for _, found in partners:
+                self.partners.forget_damaged(found)
+            raise _DamagedError from error
+        finally:
+            for _, found in partners:
+                self.partners.forget(found)
+
     def _match_task(
         self,
         plan: Plan,
         rows: tuple[RowFile, ...],
         slices: tuple[tuple[RowRange, ...], ...],
-        segments: Mapping[str, tuple[SegmentRef, ...]],
+        prepared: Prepared,
+        partners: Sequence[tuple[JoinRef, PartnerRefs]],
+        catalog: Catalog,
     ) -> MatchTask:
         settings = self.context.settings
         rows_count = sum(f.count for f in rows)
+        joins = []
+        for join, found in partners:
+            first, second = (catalog.streams[name.lower()] for name in join.family.streams)
+            joins.append(
+                JoinTask((first, second), join.family.name, join.family.channel, join.segments, found.of_events)
+            )
         return MatchTask(
             location=self.context.files.location,
             batch=plan.batch,
             slices=slices,
-            segments=segments,
+            segments=prepared.selections,
             pairs_max=max(1, settings.pairs_per_batch_max // len(slices)),
             # Half of an even share, so that a query that is heavy in all is named even if slices differ.
             heavy_min=max(1, int(max(settings.demote_pairs_min, settings.demote_share * rows_count) / len(slices) / 2)),
+            joins=tuple(joins),
+            join_strategy=settings.join_strategy,
+            costs=self.partners.costs,
         )
 
 
@@ -138,9 +186,15 @@ class SparkJobs(TaskJobs):
     """Both jobs on Spark: one stage each, no shuffle."""
 
     def __init__(
-        self, session: SparkSession, frame: DataFrame, context: Context, segments: QuerySegments, slices: int
+        self,
+        session: SparkSession,
+        frame: DataFrame,
+        context: Context,
+        segments: QuerySegments,
+        partners: PartnerSegments,
+        slices: int,
     ) -> None:
-        super().__init__(context, segments, slices)
+        super().__init__(context, segments, partners, slices)
         self.session = session
         self.frame = frame
 
@@ -154,54 +208,3 @@ class SparkJobs(TaskJobs):
         n = len(task.slices)
         numbers = self.session.range(0, n, 1, n)
         return [r.asDict() for r in numbers.mapInArrow(match_task(task), match.REPORT_DDL).collect()]
-
-
-def matches_frame(session: SparkSession, context: Context, done: Done, slices: int) -> DataFrame:
-    """The matches of a done batch with their rows: query, stream, row, time, and a struct for each stream.
-
-    Lazy: nothing is read unless the sink asks. Rows of other streams are NULL.
-    """
-    catalog = context.catalog_log.read()
-    streams = {s.name: s for s in catalog.streams.values() if any(r.stream == s.name for r in done.rows)}
-    paths = [m.path for m in done.matches]
-    row_files = done.rows
-    location = context.files.location
-    struct_types = {n: pa.struct(list(arrow_schema(s.columns))) for n, s in streams.items()}
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = open_files(location)
-        for batch in batches:
-            for k in batch.column(0).to_pylist():
-                for piece in read_matches(files, paths[k]):
-                    events = np.repeat(np.arange(len(piece.offsets) - 1), np.diff(piece.offsets))
-                    rows = events + piece.first_row
-                    stream = streams[piece.stream]
-                    file = next(
-                        f
-                        for f in row_files
-                        if f.stream == piece.stream and f.first_row <= piece.first_row < f.first_row + f.count
-                    )
-                    table = read_table(files, file.path).take(pa.array(rows - file.first_row)).combine_chunks()
-                    columns = [
-                        pa.array(piece.items),
-                        pa.repeat(piece.stream, len(rows)),
-                        pa.array(rows),
-                        times_us(table, stream).cast(pa.timestamp("us", "UTC")),
-                    ]
-                    for name, struct in struct_types.items():
-                        own = name == piece.stream
-                        arrays = [c.chunk(0) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns]
-                        columns.append(
-                            pa.StructArray.from_arrays(arrays, fields=list(struct))
-                            if own
-                            else pa.nulls(len(rows), struct)
-                        )
-                    names = ["query", "stream", "row", "time", *struct_types]
-                    yield pa.RecordBatch.from_arrays(columns, names=names)
-
-    structs = "".join(
-        f", `{n}` struct<{','.join(f'`{c.name}`:{c.type}' for c in s.columns)}>" for n, s in streams.items()
-    )
-    ddl = f"query bigint, stream string, row bigint, time timestamp{structs}"
-    n = max(1, min(slices, len(paths)))
-    return session.range(0, len(paths), 1, n).mapInArrow(read, ddl)

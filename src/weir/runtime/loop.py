@@ -289,14 +289,14 @@ def _heaviest(report: MatchReport, budget: int) -> set[int]:
 
 
 def _heavy(context: Context, rows: tuple[RowFile, ...], report: MatchReport) -> set[int]:
-    """Queries that matched so large a share of their stream's new rows that recomputing them is cheaper."""
+    """Queries that matched so large a share of their streams' new rows that recomputing them is cheaper."""
     settings = context.settings
     new_rows: dict[str, int] = {}
     for file in rows:
         new_rows[file.stream] = new_rows.get(file.stream, 0) + file.count
     found = set()
     for query, pairs in report.heavy.items():
-        share_of = new_rows.get(context.registry.group_of(query).stream, 0)
+        share_of = sum(new_rows.get(stream, 0) for stream in set(context.registry.group_of(query).streams))
         if pairs >= settings.demote_pairs_min and pairs > settings.demote_share * share_of:
             found.add(query)
     return found

@@ -1,8 +1,12 @@
 """The match job: one stage; each task runs its slice of the batch's new rows against all standing queries.
 
-Shard the delta, share the rest: a task maps the query segments (main and tail) of its host and reads only
-immutable files. It writes one match file: for every event the ascending list of affected query ids, as CSR.
-Volume is bounded: a task counts, and reports instead of writing when its share of the budget is exceeded.
+Shard the delta, share the rest: a task maps the query segments (main and tail) of its host and the partner rows of
+join families, and reads only immutable files. It writes one match file: for every event the affected query ids, and
+for joins the partner rows too. Volume is bounded: a task counts, and reports instead of writing when its share of the
+budget is exceeded.
+
+Joins, Δ(R ⋈ S) = ΔR ⋈ S + (R + ΔR) ⋈ ΔS: new rows of side 0 meet the old rows of side 1, new rows of side 1 the old
+and the new ones of side 0. Each pair is found once, whichever side came last, also within a batch and in a self-join.
 """
 
 from __future__ import annotations
@@ -13,16 +17,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from weir.algebra.schema import Stream
+from weir.families.join_segments import JoinSegment
+from weir.families.partner_rows import PartnerRows
 from weir.families.selection import Segment
 from weir.index.boxes import OverBudget
+from weir.index.joins.costs import DEFAULT, Costs
+from weir.index.joins.search import STRATEGIES
 from weir.runtime import faults
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
-from weir.store.matches import Piece, write_matches
-from weir.store.rows import read_table
+from weir.store.matches import JoinPiece, Piece, write_matches
+from weir.store.rows import read_table, times_us
 
 REPORT_DDL = (
-    "slice int, path string, pairs bigint, events bigint, over_budget boolean, ids array<bigint>, counts array<bigint>"
+    "slice int, path string, pairs bigint, events bigint, over_budget boolean, ids array<bigint>, "
+    "counts array<bigint>, choices array<bigint>"
 )
 REPORT = pa.schema(
     [
@@ -33,6 +43,7 @@ REPORT = pa.schema(
         ("over_budget", pa.bool_()),
         ("ids", pa.list_(pa.int64())),
         ("counts", pa.list_(pa.int64())),
+        ("choices", pa.list_(pa.int64())),
     ]
 )
 REPORTED_IDS_MAX = 100_000  # of a slice that is over budget, the heaviest queries that are named to the driver
@@ -58,6 +69,17 @@ class SegmentRef:
 
 
 @dataclass(frozen=True)
+class JoinTask:
+    """One join family: its query segments, and the partner rows that events of each side meet."""
+
+    streams: tuple[Stream, Stream]  # by side
+    name: str  # of the family
+    channel: str
+    segments: tuple[SegmentRef, ...]
+    partners: tuple[tuple[str, ...], tuple[str, ...]]  # files, by the side of the events
+
+
+@dataclass(frozen=True)
 class MatchTask:
     """Everything the tasks need; travels to the workers."""
 
@@ -67,6 +89,9 @@ class MatchTask:
     segments: Mapping[str, tuple[SegmentRef, ...]]  # by stream; ids ascend from one segment to the next
     pairs_max: int  # of one slice
     heavy_min: int  # queries with at least this many matches in a slice are reported
+    joins: tuple[JoinTask, ...] = ()
+    join_strategy: str = "auto"
+    costs: Costs = DEFAULT  # what the choice of a strategy goes by
 
 
 def merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -85,65 +110,139 @@ def merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.nd
     return offsets, items
 
 
-def _open(files: Files, ref: SegmentRef) -> tuple[Segment, np.ndarray]:
-    segment = Segment.from_arrays(*read_arrays(files, ref.path))
+def _muted(files: Files, ref: SegmentRef, count: int) -> np.ndarray:
     if ref.muted_path is None:
-        return segment, np.zeros(len(segment.ids), np.uint8)
-    return segment, np.array(read_arrays(files, ref.muted_path)[0]["muted"])
+        return np.zeros(count, np.uint8)
+    return np.array(read_arrays(files, ref.muted_path)[0]["muted"])
+
+
+class _Slice:
+    """One slice being matched: what it has found, and how much of its budget is left."""
+
+    def __init__(self, task: MatchTask, files: Files) -> None:
+        self.task = task
+        self.files = files
+        self.pieces: list[Piece] = []
+        self.joins: list[JoinPiece] = []
+        self.pairs = 0
+        self.over = False
+        self.choices = np.zeros((len(task.joins), len(STRATEGIES)), np.int64)  # events by family and strategy
+        self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, pairs of each slot
+        self._selections: dict[str, list[tuple[str, Segment, np.ndarray]]] = {}
+        self._joins: dict[str, tuple[JoinSegment, np.ndarray]] = {}
+        self._partners: dict[str, PartnerRows] = {}
+
+    def match(self, rows: RowRange) -> None:
+        table = read_table(self.files, rows.path).slice(rows.start, rows.count)
+        self._match_selections(rows, table)
+        for number, join in enumerate(self.task.joins):
+            for side in (0, 1):
+                if join.streams[side].name == rows.stream:
+                    self.choices[number] += self._match_join(join, side, rows, table)
+
+    def _left(self) -> int:
+        """All ranges and segments of a slice share its budget; once it is spent, matches are only counted."""
+        return 0 if self.over else self.task.pairs_max - self.pairs
+
+    def _match_selections(self, rows: RowRange, table: pa.Table) -> None:
+        parts = []
+        for path, segment, muted in self._selections_of(rows.stream):
+            found = segment.match(table, muted, self._left())
+            if isinstance(found, OverBudget):
+                self._count(path, segment.ids, found.counts)
+                self.over = True
+            else:
+                parts.append((found.offsets, segment.ids[found.slots]))
+                self._count(path, segment.ids, np.bincount(found.slots, minlength=len(segment.ids)))
+        if parts and not self.over:
+            self.pieces.append(Piece(rows.stream, rows.first_row, *merge(parts)))
+
+    def _match_join(self, join: JoinTask, side: int, rows: RowRange, table: pa.Table) -> np.ndarray:
+        """Join new rows of one side with the partners they meet; returns the events that each strategy processed."""
+        choices = np.zeros(len(STRATEGIES), np.int64)
+        times = times_us(table, join.streams[side]).to_numpy()
+        for ref in join.segments:
+            segment, muted = self._join_of(ref)
+            for path in join.partners[side]:
+                found = segment.match(
+                    side,
+                    table,
+                    times,
+                    self._partners_of(path),
+                    muted,
+                    self._left(),
+                    costs=self.task.costs,
+                    strategy=self.task.join_strategy,
+                )
+                if isinstance(found, OverBudget):
+                    self._count(ref.path, segment.ids, found.counts)
+                    self.over = True
+                    continue
+                choices += found.choices
+                if not len(found.slots):
+                    continue
+                self._count(ref.path, segment.ids, np.bincount(found.slots, minlength=len(segment.ids)))
+                if not self.over:
+                    events, items = found.events + rows.first_row, segment.ids[found.slots]
+                    self.joins.append(JoinPiece(join.channel, side, events, found.offsets, items, found.partners))
+        return choices
+
+    def _count(self, path: str, ids: np.ndarray, new: np.ndarray) -> None:
+        self.pairs += int(new.sum())
+        counted = self._counts.get(path)
+        self._counts[path] = (ids, new if counted is None else counted[1] + new)
+
+    def _selections_of(self, stream: str) -> list[tuple[str, Segment, np.ndarray]]:
+        if stream not in self._selections:
+            opened = []
+            for ref in self.task.segments.get(stream, ()):
+                segment = Segment.from_arrays(*read_arrays(self.files, ref.path))
+                opened.append((ref.path, segment, _muted(self.files, ref, len(segment.ids))))
+            self._selections[stream] = opened
+        return self._selections[stream]
+
+    def _join_of(self, ref: SegmentRef) -> tuple[JoinSegment, np.ndarray]:
+        if ref.path not in self._joins:
+            segment = JoinSegment.from_arrays(*read_arrays(self.files, ref.path))
+            self._joins[ref.path] = segment, _muted(self.files, ref, len(segment.ids))
+        return self._joins[ref.path]
+
+    def _partners_of(self, path: str) -> PartnerRows:
+        if path not in self._partners:
+            self._partners[path] = PartnerRows.from_arrays(*read_arrays(self.files, path))
+        return self._partners[path]
+
+    def heaviest(self, least: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and pairs of the queries with at least so many, the heaviest first; not too many of them."""
+        ids, weights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for of_slot, counted in self._counts.values():
+            slots = np.flatnonzero(counted >= least)
+            ids.append(of_slot[slots])
+            weights.append(counted[slots])
+        all_ids, all_weights = np.concatenate(ids), np.concatenate(weights)
+        order = np.lexsort((all_ids, -all_weights))[:REPORTED_IDS_MAX]
+        return all_ids[order], all_weights[order]
 
 
 def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     """Match one slice and write its file; the report says where it is, or that it would be too large."""
     files = open_files(task.location)
-    opened: dict[str, list[tuple[Segment, np.ndarray]]] = {}
-    pieces: list[Piece] = []
-    counts: dict[tuple[str, int], np.ndarray] = {}  # by segment: matches of each slot
-    pairs = 0
-    over = False
+    found = _Slice(task, files)
     for rows in task.slices[number]:
-        if rows.stream not in opened:
-            opened[rows.stream] = [_open(files, ref) for ref in task.segments.get(rows.stream, ())]
-        table = read_table(files, rows.path).slice(rows.start, rows.count)
-        parts = []
-        for k, (segment, muted) in enumerate(opened[rows.stream]):
-            # All ranges and segments of a slice share its budget; once it is spent, matches are only counted.
-            found = segment.match(table, muted, 0 if over else task.pairs_max - pairs)
-            if isinstance(found, OverBudget):
-                over, new = True, found.counts
-            else:
-                parts.append((found.offsets, segment.ids[found.slots]))
-                new = np.bincount(found.slots, minlength=len(segment.ids))
-            pairs += int(new.sum())
-            key = (rows.stream, k)
-            counts[key] = counts[key] + new if key in counts else new
-        if parts and not over:
-            pieces.append(Piece(rows.stream, rows.first_row, *merge(parts)))
+        found.match(rows)
     faults.reach("match worker, mid-file")
-    path = None if over else write_matches(files, task.batch, pieces)
-    ids, weights = _heaviest(opened, counts, 1 if over else task.heavy_min)
+    path = None if found.over else write_matches(files, task.batch, found.pieces, found.joins)
+    ids, weights = found.heaviest(1 if found.over else task.heavy_min)
     return {
         "slice": number,
         "path": path,
-        "pairs": pairs,
+        "pairs": found.pairs,
         "events": sum(r.count for r in task.slices[number]),
-        "over_budget": over,
+        "over_budget": found.over,
         "ids": ids.tolist(),
         "counts": weights.tolist(),
+        "choices": found.choices.ravel().tolist(),
     }
-
-
-def _heaviest(
-    opened: Mapping[str, list[tuple[Segment, np.ndarray]]], counts: Mapping[tuple[str, int], np.ndarray], least: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and matches of the queries with at least so many in this slice, the heaviest first; not too many of them."""
-    ids, weights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for (stream, k), of_slot in counts.items():
-        slots = np.flatnonzero(of_slot >= least)
-        ids.append(opened[stream][k][0].ids[slots])
-        weights.append(of_slot[slots])
-    all_ids, all_weights = np.concatenate(ids), np.concatenate(weights)
-    order = np.lexsort((all_ids, -all_weights))[:REPORTED_IDS_MAX]
-    return all_ids[order], all_weights[order]
 
 
 def match_task(task: MatchTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -6,6 +6,7 @@ ledger: a deleted or older checkpoint would number its batches from somewhere el
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -14,13 +15,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from weir.errors import RunError
+from weir.index.joins.search import STRATEGIES
 from weir.runtime import faults
 from weir.runtime.housekeeping import Housekeeping
-from weir.runtime.jobs import SparkJobs, matches_frame
+from weir.runtime.jobs import SparkJobs
 from weir.runtime.loop import Context, run_batch
+from weir.runtime.matches_frame import matches_frame
+from weir.runtime.partners import PartnerSegments
 from weir.runtime.segments import QuerySegments
 from weir.runtime.sources import unite
+from weir.store import caches
 from weir.store.catalog import CatalogLog
 from weir.store.files import sync_folder
 from weir.store.ledger import Done
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint"
 COMMIT_WAIT_S = 10.0  # how long a stop waits for Spark's own commit of the last batch
+CHOICES_EVERY = 16  # batches after which the counters of join strategies are kept for `explain`
 RECENT = 1_000  # batches whose figures are kept for `progress`
 
 
@@ -72,6 +80,7 @@ class RunProgress:
     late_rows: dict[str, dict[str, int]]  # by stream and reason, over the weir's whole life
     queries: int  # standing, as of the last batch
     housekeeping_error: str | None
+    join_choices: dict[str, dict[str, int]]  # by join family: events that each strategy processed
 
 
 class Run:
@@ -94,7 +103,8 @@ class Run:
         self._sink = sink
         self._registry = Registry(weir.files)  # its own: registers happen on other threads
         self._segments = QuerySegments(weir.files, self._registry, weir.settings, say)
-        self._housekeeping = Housekeeping(weir.files, weir.settings)
+        self._partners = PartnerSegments(weir.files, weir.settings, say)
+        self._housekeeping = Housekeeping(weir.files, weir.settings, self._registry)
         self._slices = weir.settings.slices or weir.spark.sparkContext.defaultParallelism
         self._lock = threading.RLock()
         self._query: StreamingQuery | None = None
@@ -106,6 +116,7 @@ class Run:
         self._error: BaseException | None = None
         self._recent: deque[BatchFigures] = deque(maxlen=RECENT)
         self._late_rows: dict[str, dict[str, int]] = {}
+        self._choices: dict[str, np.ndarray] = {}  # by join family: events that each strategy processed
         self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0}
         self._context = Context(
             files=weir.files,
@@ -214,6 +225,9 @@ class Run:
             late_rows=self._late_rows,
             queries=self._registry.queries - len(self._registry.dropped()),
             housekeeping_error=self._housekeeping.error,
+            join_choices={
+                family: dict(zip(STRATEGIES, of.tolist(), strict=True)) for family, of in self._choices.items()
+            },
         )
 
     @property
@@ -244,7 +258,7 @@ class Run:
                 self._sync_offsets(number)
                 faults.reach("offsets logged")
                 started = time.perf_counter()
-                jobs = SparkJobs(self._weir.spark, frame, self._context, self._segments, self._slices)
+                jobs = SparkJobs(self._weir.spark, frame, self._context, self._segments, self._partners, self._slices)
                 done = run_batch(self._context, number, jobs)
                 self._count(done, jobs, (time.perf_counter() - started) * 1e3)
                 if self._sink is not None:
@@ -275,6 +289,11 @@ class Run:
         self._totals["batches"] += 1
         for name in ("events", "pairs", "late", "demoted"):
             self._totals[name] += getattr(figures, name)
+        for family, of in jobs.choices.items():
+            self._choices[family] = self._choices.get(family, 0) + np.array(of, np.int64)
+        if jobs.choices and (self._totals["batches"] - 1) % CHOICES_EVERY == 0:  # for `explain`, in any process
+            choices = {family: of.tolist() for family, of in self._choices.items()}
+            caches.save(self._weir.files, "choices", done.batch, [json.dumps(choices).encode()])
 
     def _check_checkpoint(self) -> None:
         """Refuse a checkpoint that is not the ledger's: batch numbers would mean other rows."""

@@ -1,4 +1,4 @@
-"""Query segments for a batch: one main and one tail a stream, built from the registry, kept as cache files.
+"""Query segments for a batch: a main and a tail one for each stream and join family, built from the registry, cached.
 
 The main segment holds most queries; the tail those registered since it was built, and is rebuilt whenever the
 registry has grown. When the tail outgrows its limit everything goes into a new main. Dropped and demoted queries
@@ -9,15 +9,20 @@ missing or damaged are built again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from weir.algebra.nodes import Query
+from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, DataType
 from weir.errors import StoreError
+from weir.families import joins
+from weir.families.codec import canonical
+from weir.families.join_segments import JoinSegment
+from weir.families.joins import JoinFamily, joined
 from weir.families.selection import Group, Segment
+from weir.index.jit import source_hash
 from weir.plan.registration import lower_shape
 from weir.runtime.match import SegmentRef
 from weir.settings import Settings
@@ -26,8 +31,17 @@ from weir.store.files import Files
 from weir.store.registry import GroupRef, Registry
 from weir.store.segments import map_arrays
 
-FORMAT = 1  # of segment files; part of their names
 MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
+
+
+@dataclass(frozen=True)
+class _Member:
+    """What one pair of main and tail is for: the selections of a stream, or a join family."""
+
+    key: str  # its folder
+    stream: str  # or channel, for people
+    family: JoinFamily | None
+    groups: list[GroupRef]
 
 
 @dataclass(frozen=True)
@@ -39,10 +53,51 @@ class _Built:
     path: str
     ids: np.ndarray
     excluded: np.ndarray  # queries that were left out
+    needs: tuple[Needs, Needs] | None = None  # of a join, by side
 
     def fits(self, muted: np.ndarray) -> bool:
         """Whether what was left out is to be left out: an attempt that failed may have demoted more."""
         return bool(np.isin(self.excluded, muted).all())
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What queries ask of the partner rows on one side: orders, and attributes to check."""
+
+    accesses: tuple[Expression | None, ...]
+    columns: tuple[Expression, ...]
+
+    @classmethod
+    def union(cls, parts: Iterable[Needs]) -> Needs:
+        """What all of them ask for, each once."""
+        accesses: dict[str, Expression | None] = {}
+        columns: dict[str, Expression] = {}
+        for part in parts:
+            accesses |= {"" if e is None else canonical(e): e for e in part.accesses}
+            columns |= {canonical(e): e for e in part.columns}
+        return cls(tuple(accesses.values()), tuple(columns.values()))
+
+
+@dataclass(frozen=True)
+class JoinRef:
+    """The segments of one join family, and what they ask of partner rows, by side."""
+
+    family: JoinFamily
+    segments: tuple[SegmentRef, ...]
+    needs: tuple[Needs, Needs]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All query segments of a batch."""
+
+    selections: dict[str, tuple[SegmentRef, ...]]  # by stream
+    joins: tuple[JoinRef, ...]
+
+    def paths(self) -> list[str]:
+        """Every file of them."""
+        refs = [r for refs in (*self.selections.values(), *(j.segments for j in self.joins)) for r in refs]
+        return [p for ref in refs for p in (ref.path, ref.muted_path) if p is not None]
 
 
 class QuerySegments:
@@ -58,30 +113,45 @@ class QuerySegments:
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
         self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
-        self._digest = hashlib.sha256(
-            f"{FORMAT} {settings.strategy} {settings.boxes_per_query_max}".encode()
-        ).hexdigest()[:8]
+        self._families: dict[tuple[str, tuple[DataType, ...]], JoinFamily] = {}
+        # The engine's own text is part of a file's name: what another version laid out is never read.
+        about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
+        self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
 
-    def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> dict[str, tuple[SegmentRef, ...]]:
-        """The segments of every stream with queries among the first `upto` registry documents."""
-        groups: dict[str, list[GroupRef]] = {}
+    def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
+        """The segments of every stream and join family with queries among the first `upto` registry documents."""
+        members: dict[str, _Member] = {}
         for group in self.registry.groups(upto):
-            groups.setdefault(group.stream, []).append(group)
+            family = self._family(group, catalog) if group.family == joins.name else None
+            key = group.stream if family is None else f"joins/{family.name.replace(':', '-')}"
+            members.setdefault(key, _Member(key, group.stream, family, [])).groups.append(group)
         muted = np.union1d(self.registry.dropped(upto), demoted)
-        found = {}
-        for stream, members in groups.items():
-            built = self._segments(stream, members, upto, muted, catalog)
-            found[stream] = tuple(self._reference(b, muted) for b in built if len(b.ids))
-        return found
+        selections: dict[str, tuple[SegmentRef, ...]] = {}
+        families = []
+        for member in members.values():
+            built = [b for b in self._segments(member, upto, muted, catalog) if len(b.ids)]
+            refs = tuple(self._reference(b, muted) for b in built)
+            if member.family is None:
+                selections[member.stream] = refs
+            elif refs:
+                first, second = zip(*(b.needs for b in built if b.needs is not None), strict=True)
+                families.append(JoinRef(member.family, refs, (Needs.union(first), Needs.union(second))))
+        return Prepared(selections, tuple(families))
 
-    def _segments(
-        self, stream: str, groups: Sequence[GroupRef], upto: int, muted: np.ndarray, catalog: Catalog
-    ) -> list[_Built]:
+    def _family(self, group: GroupRef, catalog: Catalog) -> JoinFamily:
+        """The join family of a group, looked up once a shape."""
+        key = (group.shape_text, group.types)
+        if key not in self._families:
+            self._families[key] = joined(self.query(*key, catalog), catalog).family
+        return self._families[key]
+
+    def _segments(self, member: _Member, upto: int, muted: np.ndarray, catalog: Catalog) -> list[_Built]:
+        stream, groups = member.key, member.groups
         main = self._main.get(stream)
         stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, groups)
         if main is None or stale or not self._is_whole(main.path):
             self._forget(self._main.pop(stream, None), self._tail.pop(stream, None))
-            main = self._main[stream] = self._build(stream, "main", groups, 0, upto, muted, catalog)
+            main = self._main[stream] = self._build(member, "main", groups, 0, upto, muted, catalog)
         later = [g for g in groups if g.number >= main.upto]
         if not later:
             return [main]
@@ -89,7 +159,7 @@ class QuerySegments:
         stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted)
         if tail is None or stale or not self._is_whole(tail.path):
             self._forget(self._tail.pop(stream, None))
-            tail = self._tail[stream] = self._build(stream, "tail", later, main.upto, upto, muted, catalog)
+            tail = self._tail[stream] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
         return [main, tail]
 
     def _is_whole(self, path: str, *, verify: bool = False) -> bool:
@@ -102,15 +172,15 @@ class QuerySegments:
             return False
         return local is not None
 
-    def forget_damaged(self, segments: Mapping[str, tuple[SegmentRef, ...]]) -> None:
+    def forget_damaged(self, prepared: Prepared) -> None:
         """Delete what does not have its checksums, so that it is built again."""
-        for path in _paths(segments):
+        for path in prepared.paths():
             if not self._is_whole(path, verify=True):
                 self.files.delete(path)
 
-    def are_whole(self, segments: Mapping[str, tuple[SegmentRef, ...]]) -> bool:
+    def are_whole(self, prepared: Prepared) -> bool:
         """Whether every file of a batch's segments is there and has its checksums."""
-        return all(self._is_whole(path, verify=True) for path in _paths(segments))
+        return all(self._is_whole(path, verify=True) for path in prepared.paths())
 
     def _outgrown(self, main: _Built, groups: Sequence[GroupRef]) -> bool:
         tail = sum(g.count for g in groups if g.number >= main.upto)
@@ -125,7 +195,7 @@ class QuerySegments:
 
     def _build(
         self,
-        stream: str,
+        member: _Member,
         part: str,
         groups: Sequence[GroupRef],
         first: int,
@@ -135,17 +205,25 @@ class QuerySegments:
     ) -> _Built:
         # Which queries are left out is part of the name: a file is found again only for the same exclusions.
         without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
-        path = f"cache/segments/{stream}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
+        path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
         if self._is_whole(path, verify=True):  # left by an earlier run
-            return _Built(first, upto, path, Segment.from_arrays(*read_arrays(self.files, path)).ids, excluded)
+            arrays, meta = read_arrays(self.files, path)
+            if member.family is None:
+                return _Built(first, upto, path, Segment.from_arrays(arrays, meta).ids, excluded)
+            found = JoinSegment.from_arrays(arrays, meta)
+            return _Built(first, upto, path, found.ids, excluded, _needs(found))
         count = sum(g.count for g in groups)
         if count >= 100_000:
-            self.say(f"indexing {count:,} queries of stream '{stream}'")
+            self.say(f"indexing {count:,} queries of '{member.stream}'")
         members = [
             Group(self.query(g.shape_text, g.types, catalog), self.registry.constants(g), g.first_id) for g in groups
         ]
+        if member.family is not None:
+            join = JoinSegment.build(member.family, members, catalog, settings=self.settings, excluded=excluded)
+            save_arrays(self.files, path, join.arrays(), join.meta())
+            return _Built(first, upto, path, join.ids, excluded, _needs(join))
         segment = Segment.build(
-            catalog.streams[stream.lower()],
+            catalog.streams[member.stream.lower()],
             members,
             strategy=self.settings.strategy,
             settings=self.settings,
@@ -177,5 +255,6 @@ class QuerySegments:
         return SegmentRef(built.path, path)
 
 
-def _paths(segments: Mapping[str, tuple[SegmentRef, ...]]) -> list[str]:
-    return [p for refs in segments.values() for ref in refs for p in (ref.path, ref.muted_path) if p is not None]
+def _needs(segment: JoinSegment) -> tuple[Needs, Needs]:
+    first, second = (Needs(tuple(segment.accesses(side)), tuple(segment.columns(side))) for side in (0, 1))
+    return first, second

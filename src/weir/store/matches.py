@@ -1,20 +1,24 @@
 """Match files: which queries each event of a slice affected, as CSR by event.
 
-A file holds pieces; a piece covers consecutive row ids of one stream and has `offsets` (one more than
-events) and `items` (query ids, ascending within an event). Ids are stored as 32-bit differences from the
-file's smallest id where they fit. Times are not stored: row ids lead to every time.
+A file holds pieces of two kinds. A `Piece` covers consecutive row ids of one stream and has `offsets` (one more
+than events) and `items` (query ids, ascending within an event). A `JoinPiece` is about new rows of one side of a
+channel: `events` are their row ids, which need not be consecutive and may repeat, and beside each item stands the
+partner, a row id of the other side. Ids of every kind are stored as 32-bit differences from the array's smallest
+where they fit: 4 bytes a match, 8 a joining pair. Times are not stored: row ids lead to every time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files
 from weir.store.ledger import data_path
+
+CHANNEL = "~"  # joins the streams of a channel: `side 0~side 1`
 
 
 class Piece(NamedTuple):
@@ -26,23 +30,52 @@ class Piece(NamedTuple):
     items: np.ndarray  # int64[pairs], query ids
 
 
-def write_matches(files: Files, batch: int, pieces: Sequence[Piece]) -> str:
+class JoinPiece(NamedTuple):
+    """The pairs that new rows of one side of a channel made with rows of the other side."""
+
+    channel: str
+    side: int  # of the events: 0 or 1
+    events: np.ndarray  # int64[events], row ids on `side`; in any order, repetitions allowed
+    offsets: np.ndarray  # int64[events + 1]
+    items: np.ndarray  # int64[pairs], query ids
+    partners: np.ndarray  # int64[pairs], row ids on the other side
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The row ids of every pair, side 0 and side 1."""
+        return _by_side(self.side, np.repeat(self.events, np.diff(self.offsets)), self.partners)
+
+
+def write_matches(files: Files, batch: int, pieces: Sequence[Piece], joins: Sequence[JoinPiece] = ()) -> str:
     """Write a match file under a new name and return its path."""
     arrays: dict[str, np.ndarray] = {}
-    directory = []
+    directory: list[dict[str, Any]] = []
     for k, piece in enumerate(pieces):
-        base = int(piece.items.min()) if len(piece.items) else 0
-        narrow = not len(piece.items) or int(piece.items.max()) - base < 2**32
         arrays[f"offsets{k}"] = piece.offsets
-        arrays[f"items{k}"] = (piece.items - base).astype(np.uint32) if narrow else piece.items - base
+        base, arrays[f"items{k}"] = _narrow(piece.items)
         directory.append({"stream": piece.stream, "first_row": piece.first_row, "base": base})
+    meta: dict[str, Any] = {"pieces": directory}
+    if joins:
+        meta["joins"] = []
+    for k, join in enumerate(joins):
+        about: dict[str, Any] = {"channel": join.channel, "side": join.side}
+        arrays[f"join{k}.offsets"] = join.offsets
+        for name, values in (("events", join.events), ("items", join.items), ("partners", join.partners)):
+            about[name], arrays[f"join{k}.{name}"] = _narrow(values)
+        meta["joins"].append(about)
     path = data_path("matches", batch, "csr")
-    save_arrays(files, path, arrays, {"pieces": directory})
+    save_arrays(files, path, arrays, meta)
     return path
 
 
+def _narrow(values: np.ndarray) -> tuple[int, np.ndarray]:
+    """The smallest value, and the differences from it."""
+    base = int(values.min()) if len(values) else 0
+    fits = not len(values) or int(values.max()) - base < 2**32
+    return base, (values - base).astype(np.uint32) if fits else values - base
+
+
 def read_matches(files: Files, path: str) -> list[Piece]:
-    """The pieces of a match file, items as int64 query ids."""
+    """The pieces of a match file that are about single rows, items as int64 query ids."""
     arrays, meta = read_arrays(files, path)
     return [
         Piece(
@@ -53,6 +86,23 @@ def read_matches(files: Files, path: str) -> list[Piece]:
         )
         for k, p in enumerate(meta["pieces"])
     ]
+
+
+def read_joins(files: Files, path: str, channel: str | None = None) -> list[JoinPiece]:
+    """The pieces of a match file that are about pairs of rows (of one channel, or of all), all ids as int64."""
+    arrays, meta = read_arrays(files, path)
+    found = []
+    for k, p in enumerate(meta.get("joins", ())):
+        if channel is not None and p["channel"] != channel:
+            continue
+        wide = {n: arrays[f"join{k}.{n}"].astype(np.int64) + p[n] for n in ("events", "items", "partners")}
+        found.append(JoinPiece(p["channel"], p["side"], offsets=arrays[f"join{k}.offsets"], **wide))
+    return found
+
+
+def channels_of(files: Files, path: str) -> set[str]:
+    """The channels that a match file has pairs of; reads its directory only."""
+    return {p["channel"] for p in read_arrays(files, path)[1].get("joins", ())}
 
 
 def rows_of_query(files: Files, path: str, stream: str, query: int) -> np.ndarray:
@@ -67,3 +117,25 @@ def rows_of_query(files: Files, path: str, stream: str, query: int) -> np.ndarra
         if len(at):
             found.append(np.searchsorted(arrays[f"offsets{k}"], at, side="right") - 1 + p["first_row"])
     return np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
+
+
+def pairs_of_query(files: Files, path: str, channel: str, query: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row ids (side 0, side 1) of one query's pairs in one match file, in the order of the file."""
+    arrays, meta = read_arrays(files, path)
+    rows: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0, np.int64)], [np.empty(0, np.int64)])
+    for k, p in enumerate(meta.get("joins", ())):
+        wanted = query - p["items"]
+        if p["channel"] != channel or wanted < 0:
+            continue
+        at = np.flatnonzero(arrays[f"join{k}.items"] == wanted)
+        if len(at):
+            event = np.searchsorted(arrays[f"join{k}.offsets"], at, side="right") - 1
+            events = arrays[f"join{k}.events"][event].astype(np.int64) + p["events"]
+            partners = arrays[f"join{k}.partners"][at].astype(np.int64) + p["partners"]
+            for one, found in zip(rows, _by_side(p["side"], events, partners), strict=True):
+                one.append(found)
+    return np.concatenate(rows[0]), np.concatenate(rows[1])
+
+
+def _by_side(side: int, events: np.ndarray, partners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (events, partners) if side == 0 else (partners, events)

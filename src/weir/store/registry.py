@@ -50,8 +50,13 @@ class GroupRef:
     shape_text: str
     types: tuple[DataType, ...]  # of the constants c0, c1, …
     family: str
-    stream: str
+    stream: str  # a join's channel names both its streams: trade~weather
     catalog: int  # how many catalog documents there were when it was registered
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that it reads; of a join by side."""
+        return tuple(self.stream.split("~"))
 
 
 class Registry:

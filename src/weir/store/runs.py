@@ -1,9 +1,14 @@
-"""Runs: match files turned around, from queries by event to rows by query.
+"""Runs: match files turned around, from queries by event to rows (or pairs of rows) by query.
 
-A run covers consecutive batches of one stream and has `ids` (ascending query ids), `offsets` and `rows` (row ids
-by query, ascending). Runs are caches: they live in cache/runs/, the running job builds one every few batches and
-merges neighbours of similar size, and a reader without them scans match files instead. Whatever runs exist, they
-and the match files of the batches between them are read, so answers never depend on them.
+A run covers consecutive batches of one stream, or of one channel of a join, and has `ids` (ascending query ids),
+`offsets` and, by query, `rows` (row ids, ascending). A channel's run has the row ids of side 0 in `rows` and those
+of side 1 in `partners`, pair by pair, in batch order. Runs are caches: they live in cache/runs/, the running job
+builds one every few batches and merges neighbours of similar size, and a reader without them scans match files
+instead. Whatever runs exist, they and the match files of the batches between them are read, so answers never
+depend on them.
+
+A run is cut to batches a … b by row ids alone. A pair belongs to the batch of its later row, hence to b or an
+earlier one exactly if both its rows came by then, and to a or a later one exactly if one of them came after a − 1.
 """
 
 from __future__ import annotations
@@ -18,12 +23,12 @@ import numpy as np
 from weir.errors import StoreError
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files, reach
-from weir.store.matches import read_matches, rows_of_query
+from weir.store.matches import CHANNEL, pairs_of_query, read_joins, read_matches, rows_of_query
 from weir.store.state import State
 
 RUN_PAIRS_MAX = 64_000_000
 MERGE_RATIO = 4  # neighbours are merged when the older is at most this many times the newer
-_NAME = re.compile(r"cache/runs/(?P<stream>.+)/(?P<first>\d{12})-(?P<last>\d{12})\.run$")
+_NAME = re.compile(r"/(?P<first>\d{12})-(?P<last>\d{12})\.run$")
 
 
 @dataclass(frozen=True, order=True)
@@ -35,12 +40,18 @@ class Run:
     path: str
 
 
+def _folder(stream: str) -> str:
+    """Object stores rewrite `~` in names; no stream's name has a hyphen."""
+    return f"cache/runs/{stream.replace(CHANNEL, '-')}/"
+
+
 def runs_of(files: Files, stream: str) -> list[Run]:
-    """A cover by disjoint runs, ascending; of overlapping ones the longest wins."""
+    """A cover by disjoint runs of a stream or channel, ascending; of overlapping ones the longest wins."""
+    folder = _folder(stream)
     found = []
-    for path, _, _ in files.list(f"cache/runs/{stream}/"):
+    for path, _, _ in files.list(folder):
         named = _NAME.search(path)
-        if named and named["stream"] == stream:
+        if named and path == f"{folder}{named[0][1:]}":
             found.append(Run(int(named["first"]), int(named["last"]), path))
     chosen: list[Run] = []
     for run in sorted(found, key=lambda r: (r.first - r.last, r.first)):
@@ -49,27 +60,42 @@ def runs_of(files: Files, stream: str) -> list[Run]:
     return sorted(chosen)
 
 
-def _turn(ids: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    order = np.argsort(ids, kind="stable")  # stable: rows stay ascending within a query
-    ids, rows = ids[order], rows[order]
+def _names(stream: str) -> tuple[str, ...]:
+    """What a run has by query: one row id for each source."""
+    return ("rows", "partners") if CHANNEL in stream else ("rows",)
+
+
+def _turn(ids: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    order = np.argsort(ids, kind="stable")  # stable: rows stay ascending, pairs in batch order, within a query
+    ids = ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.empty(0, np.int64)
-    return {"ids": ids[starts], "offsets": np.append(starts, len(ids)).astype(np.int64), "rows": rows}
+    arrays = {"ids": ids[starts], "offsets": np.append(starts, len(ids)).astype(np.int64)}
+    return arrays | {name: one[order] for name, one in zip(names, rows, strict=True)}
+
+
+def _listed(files: Files, stream: str, path: str) -> Iterator[tuple[np.ndarray, ...]]:
+    """Query ids and row ids by source of what a match file has about a stream or channel."""
+    if CHANNEL in stream:
+        for join in read_joins(files, path, stream):
+            yield (join.items, *join.rows())
+        return
+    for piece in read_matches(files, path):
+        if piece.stream == stream:
+            events = np.arange(len(piece.offsets) - 1, dtype=np.int64) + piece.first_row
+            yield piece.items, np.repeat(events, np.diff(piece.offsets))
 
 
 def invert(files: Files, stream: str, paths: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays of a run over these match files, which are in batch order."""
-    ids, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for path in paths:
-        for piece in read_matches(files, path):
-            if piece.stream == stream:
-                ids.append(piece.items)
-                events = np.arange(len(piece.offsets) - 1, dtype=np.int64) + piece.first_row
-                rows.append(np.repeat(events, np.diff(piece.offsets)))
-    return _turn(np.concatenate(ids), np.concatenate(rows))
+    names = _names(stream)
+    nothing = (np.empty(0, np.int64),) * (1 + len(names))
+    found = [nothing, *(part for path in paths for part in _listed(files, stream, path))]
+    ids, *rows = (np.concatenate(column) for column in zip(*found, strict=True))
+    return _turn(ids, rows, names)
 
 
 def compact(files: Files, state: State, stream: str) -> None:
-    """Turn the match files that no run covers into a run, then merge neighbours of similar size."""
+    """Turn the match files of a stream or channel that no run covers into a run; merge neighbours of similar size."""
     runs = runs_of(files, stream)
     oldest = min(state.batches_with_rows(), default=0)
     for run in runs:
@@ -82,6 +108,7 @@ def compact(files: Files, state: State, stream: str) -> None:
             runs.append(_save(files, stream, first, last, invert(files, stream, paths)))
     runs.sort()
     reach("mid-compaction")
+    names = _names(stream)
     while len(runs) >= 2:
         try:
             older, newer = (_read_run(files, run) for run in runs[-2:])
@@ -94,15 +121,15 @@ def compact(files: Files, state: State, stream: str) -> None:
             break
         assert runs[-2].last + 1 == runs[-1].first, "runs have no gaps between them"
         ids = [np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)]
-        both = _turn(np.concatenate(ids), np.concatenate([older["rows"], newer["rows"]]))
-        merged = _save(files, stream, runs[-2].first, runs[-1].last, both)
+        rows = [np.concatenate([older[name], newer[name]]) for name in names]
+        merged = _save(files, stream, runs[-2].first, runs[-1].last, _turn(np.concatenate(ids), rows, names))
         for old in runs[-2:]:
             files.delete(old.path)
         runs[-2:] = [merged]
 
 
 def _save(files: Files, stream: str, first: int, last: int, arrays: dict[str, np.ndarray]) -> Run:
-    path = f"cache/runs/{stream}/{first:012d}-{last:012d}.run"
+    path = f"{_folder(stream)}{first:012d}-{last:012d}.run"
     save_arrays(files, path, arrays, {})
     return Run(first, last, path)
 
@@ -125,13 +152,34 @@ def matched_rows(files: Files, state: State, stream: str, query: int, first: int
     """Ascending row ids that matched the query in batches first..last: runs where there are, match files elsewhere."""
     found = [np.empty(0, np.int64)]
     for run, a, b in _cover(runs_of(files, stream), first, last):
-        rows = _rows_in_run(files, run, query) if run is not None else None
-        if rows is None:  # no run, or one that is damaged or was just merged away: the match files say the same
+        kept = _in_run(files, run, query, _names(stream)) if run is not None else None
+        if kept is None:  # no run, or one that is damaged or was just merged away: the match files say the same
             found.extend(rows_of_query(files, m.path, stream, query) for _, m in state.match_files(a, b))
         else:
+            (rows,) = kept
             low, high = state.rows_at(stream, a - 1), state.rows_at(stream, b)
             found.append(rows[np.searchsorted(rows, low) : np.searchsorted(rows, high)])
     return np.concatenate(found)
+
+
+def matched_pairs(
+    files: Files, state: State, channel: str, query: int, first: int, last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row ids (side 0, side 1) of the pairs that the query got in batches first..last, in batch order."""
+    sides = channel.split(CHANNEL)
+    found = [(np.empty(0, np.int64),) * 2]
+    for run, a, b in _cover(runs_of(files, channel), first, last):
+        kept = _in_run(files, run, query, _names(channel)) if run is not None else None
+        if kept is None:
+            found.extend(pairs_of_query(files, m.path, channel, query) for _, m in state.match_files(a, b))
+        else:
+            there = np.ones(len(kept[0]), bool)  # both rows came in batch b or before …
+            new = np.zeros(len(kept[0]), bool)  # … and one of them in batch a or later
+            for stream, rows in zip(sides, kept, strict=True):
+                there &= rows < state.rows_at(stream, b)
+                new |= rows >= state.rows_at(stream, a - 1)
+            found.append((kept[0][there & new], kept[1][there & new]))
+    return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
 
 
 @lru_cache(maxsize=256)
@@ -140,12 +188,13 @@ def _read_run(files: Files, run: Run) -> dict[str, np.ndarray]:
     return read_arrays(files, run.path, verify=True)[0]
 
 
-def _rows_in_run(files: Files, run: Run, query: int) -> np.ndarray | None:
+def _in_run(files: Files, run: Run, query: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:
+    """The query's part of the named arrays; None when the run cannot be read."""
     try:
         arrays = _read_run(files, run)
     except StoreError:
         return None
     at = int(np.searchsorted(arrays["ids"], query))
     if at == len(arrays["ids"]) or arrays["ids"][at] != query:
-        return np.empty(0, np.int64)
-    return np.array(arrays["rows"][arrays["offsets"][at] : arrays["offsets"][at + 1]])
+        return tuple(np.empty(0, np.int64) for _ in names)
+    return tuple(np.array(arrays[name][arrays["offsets"][at] : arrays["offsets"][at + 1]]) for name in names)

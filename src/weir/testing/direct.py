@@ -17,6 +17,7 @@ from weir.runtime.intake import rows_for
 from weir.runtime.jobs import TaskJobs
 from weir.runtime.loop import Context, run_batch
 from weir.runtime.match import MatchTask, match_slice
+from weir.runtime.partners import PartnerSegments
 from weir.runtime.segments import QuerySegments
 from weir.runtime.sources import struct_name
 from weir.store.catalog import CatalogLog
@@ -32,10 +33,11 @@ class DirectJobs(TaskJobs):
         self,
         context: Context,
         segments: QuerySegments,
+        partners: PartnerSegments,
         slices: int,
         rows: Sequence[tuple[str, pa.Table]],
     ) -> None:
-        super().__init__(context, segments, slices)
+        super().__init__(context, segments, partners, slices)
         self.rows = rows
 
     def run_ingest(self, task: IngestTask) -> list[dict[str, Any]]:
@@ -84,11 +86,12 @@ class DirectWeir:
             wall_us=lambda: self.wall_us,
         )
         self.segments = QuerySegments(weir.files, registry, weir.settings)
+        self.partners = PartnerSegments(weir.files, weir.settings)
 
     def batch(self, rows: Mapping[str, Any]) -> Done:
         """Run the next batch over rows by stream."""
         number = self.context.state.refresh(self.context.ledger) + 1
         catalog = self.weir.catalog
         given = [(name, rows_for(table, catalog.streams[name.lower()])) for name, table in rows.items()]
-        jobs = DirectJobs(self.context, self.segments, self.slices, given)
+        jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given)
         return run_batch(self.context, number, jobs)

@@ -156,7 +156,7 @@ class Phrases:
         word = "NOT BETWEEN" if self.rng.random() < 0.15 else "BETWEEN"
         if self.template or self.rng.random() < 0.3:
             return f"{text} {word} {self.constant(type_)} AND {self.constant(type_)}"  # inverted half of the time
-        low, high = sorted((self.rng.choice(domains.ordinary(type_)) for _ in range(2)), key=_order)
+        low, high = sorted((self.rng.choice(domains.ordinary(type_)) for _ in range(2)), key=sort_key)
         return f"{text} {word} {literal(low, type_)} AND {literal(high, type_)}"
 
     def in_list(self) -> str:
@@ -273,5 +273,5 @@ def literal(value: object, type_: DataType) -> str:
     return str(value)
 
 
-def _order(value: object) -> tuple[int, object]:
+def sort_key(value: object) -> tuple[int, object]:
     return (0, value.encode()) if isinstance(value, str) else (1, value)

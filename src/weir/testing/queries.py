@@ -33,7 +33,7 @@ KINDS = (
     "intersect",
     "table",
 )
-_MEETING = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING, Kind.DATE)
+MEETING = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING, Kind.DATE)
 _SET_OPERATIONS = ("union", "except", "intersect")
 
 
@@ -63,13 +63,13 @@ def random_query(
         raise ValueError("the kind 'table' needs a table in the catalog")
     rng = random.Random(f"query {seed}")
     kind = rng.choice(possible)
-    draft = _Draft(rng, catalog, start_us, span_us)
+    draft = Draft(rng, catalog, start_us, span_us)
     text = draft.set_operation(kind) if kind in _SET_OPERATIONS else draft.select(kind)
     window = draft.window()
     return RandomQuery(f"{text} {window}".rstrip(), draft.params, kind, draft.approximate)
 
 
-class _Draft:
+class Draft:
     """One query being written: the parameters and streams that its parts have in common."""
 
     def __init__(self, rng: random.Random, catalog: Catalog, start_us: int, span_us: int) -> None:
@@ -180,7 +180,7 @@ class _Draft:
                 return band
         pairs = self.pairs(phrases, old, new, lambda t: t.kind is not Kind.BOOLEAN)
         # Equal instants and exact equality across numeric types hardly occur, so they are drawn seldom.
-        likely = self.pairs(phrases, old, new, lambda t: t.kind in _MEETING, same=True)
+        likely = self.pairs(phrases, old, new, lambda t: t.kind in MEETING, same=True)
         if likely and self.rng.random() < 0.85:
             pairs = likely
         if not pairs:

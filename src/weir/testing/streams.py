@@ -56,13 +56,15 @@ def random_rows(
     future: float = 0.0,
     null_times: float = 0.0,
     reserved: float = 0.0,
+    skew: float = 0.0,
 ) -> pa.Table:
     """`n` rows in arrival order.
 
     `order` is "ordered", "shuffled" (anywhere in the span) or "clustered" (few distinct times, locally out of
     order). `late` rows are moved before the stream's keep, `future` rows beyond start + span + future_us;
-    for a stream kept for ever no row can be late. A table's key is unique and never NULL, so it may get
-    fewer than `n` rows when its key's pool is small.
+    for a stream kept for ever no row can be late. `skew` is the share of a column's values that are its pool's middle
+    one, which columns of one type have in common: a join key that meets much of the other side. A table's key is unique
+    and never NULL, so it may get fewer than `n` rows when its key's pool is small.
     """
     rng = np.random.default_rng([seed, zlib.crc32(relation.name.lower().encode())])
     if isinstance(relation, Table):
@@ -81,7 +83,7 @@ def random_rows(
             times[ahead] += span_us + relation.future_us + rng.integers(1, span_us, ahead.sum())
             columns.append(pa.array(times, mask=rng.random(n) < null_times).cast(pa.timestamp("us", "UTC")))
         else:
-            columns.append(_values(column, n, rng, nulls, specials, extremes, reserved))
+            columns.append(_values(column, n, rng, nulls, specials, extremes, reserved, skew))
     rows = pa.table(columns, schema=arrow_schema(relation))
     if isinstance(relation, Stream) and n:
         source = np.arange(n)
@@ -116,7 +118,14 @@ def _times(rng: np.random.Generator, n: int, order: str, start_us: int, span_us:
 
 
 def _values(
-    column: Column, n: int, rng: np.random.Generator, nulls: float, specials: float, extremes: float, reserved: float
+    column: Column,
+    n: int,
+    rng: np.random.Generator,
+    nulls: float,
+    specials: float,
+    extremes: float,
+    reserved: float,
+    skew: float,
 ) -> pa.Array:
     parts = [domains.ordinary(column.type), domains.extreme(column.type), domains.special(column.type)]
     # The last two entries of the pool are NULL and, for a bigint, the reserved value.
@@ -125,6 +134,8 @@ def _values(
         arrow_type(column.type),
     )
     picks = rng.integers(0, len(parts[0]), n)
+    if skew:  # without it nothing is drawn, so that rows without skew stay the rows they were
+        picks[rng.random(n) < skew] = len(parts[0]) // 2
     first = len(parts[0])
     for part, share in zip(parts[1:], (extremes, specials), strict=True):
         if part:

@@ -1,0 +1,202 @@
+"""Partner segments for a batch: the kept rows of each side of a join family, in tiers by time, kept as cache files.
+
+A tier covers consecutive batches. What came since the newest tier becomes a tier of its own, and neighbours are merged
+while the older one is at most `MERGE_RATIO` times the newer one and both together span at most a `SPAN_SHARE`-th of the
+stream's keep: a row is sorted a few times in its life, an event probes a handful of full tiers and a logarithm of small
+ones, and a tier whose rows have all expired is dropped whole. The rows of the batch at hand are a segment too, for the
+events of side 1 (see `weir.runtime.match`); it is thrown away with the batch, because row ids of an attempt that does
+not finish are given out again.
+
+All of it is cache: row files are the truth, a file that is missing or damaged is built again, and any choice of tiers
+gives the same pairs. A tier may hold rows below the read floor; no window shows them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.schema import Stream
+from weir.errors import StoreError
+from weir.families.codec import canonical
+from weir.families.joins import JoinFamily
+from weir.families.partner_rows import PartnerRows
+from weir.index.jit import source_hash
+from weir.runtime.calibration import load
+from weir.runtime.segments import JoinRef, Needs
+from weir.settings import Settings
+from weir.store.arrays import save_arrays
+from weir.store.files import Files, unique
+from weir.store.ledger import RowFile
+from weir.store.rows import read_table, times_us
+from weir.store.segments import map_arrays
+from weir.store.state import RowFiles, State
+
+PASSING = "cache/partners/passing"  # rows of the batch at hand
+MERGE_RATIO = 4
+SPAN_SHARE = 4
+SAID_ROWS_MIN = 1_000_000  # indexing fewer rows is not worth a line
+
+
+@dataclass(frozen=True)
+class _Tier:
+    """The rows of batches first..last."""
+
+    first: int
+    last: int
+    rows: int  # that are kept
+    t_max_us: int  # of its oldest batch, as far as that is kept
+    path: str = ""  # when it is written
+
+
+def _tier(first: int, last: int, live: RowFiles) -> _Tier:
+    inside = np.flatnonzero((live.batch >= first) & (live.batch <= last))
+    oldest = live.batch[inside] == live.batch[inside[0]]
+    return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[inside][oldest].max()))
+
+
+@dataclass(frozen=True)
+class PartnerRefs:
+    """Files of partner rows, by the side of the events that meet them."""
+
+    of_events: tuple[tuple[str, ...], tuple[str, ...]]
+    passing: tuple[str, ...]  # of them those that go with the batch
+
+
+class PartnerSegments:
+    """Builds and finds the partner rows that a batch's events meet."""
+
+    def __init__(self, files: Files, settings: Settings, say: Callable[[str], None] | None = None) -> None:
+        self.files = files
+        self.settings = settings
+        self.say = say or (lambda _: None)
+        self._tiers: dict[str, list[_Tier]] = {}  # by folder
+        self._swept = False
+        self._engine = source_hash()  # part of every name: what another version laid out is never read
+        self.costs = load(files)  # what the choice of a strategy goes by
+
+    def prepare(
+        self, join: JoinRef, streams: tuple[Stream, Stream], state: State, new: Sequence[RowFile]
+    ) -> PartnerRefs:
+        """Partner files of a family for a batch with the row files `new`, which `state` does not know yet."""
+        if not self._swept:  # what a process left that died in the middle of a batch
+            self._swept = True
+            for entry in self.files.list(PASSING):
+                self.files.delete(entry.path)
+        family = join.family
+        arriving = {f.stream for f in new}
+        old: list[tuple[str, ...]] = [(), ()]
+        for side in (0, 1):
+            if streams[1 - side].name in arriving:
+                old[side] = self._old(
+                    family, side, join.needs[side], streams[side], state.row_files(streams[side].name)
+                )
+        passing: tuple[str, ...] = ()
+        fresh = [f for f in new if f.stream == streams[0].name]
+        if fresh and streams[1].name in arriving:
+            path = f"{PASSING}/{unique()}.rows"
+            self._build(path, family, 0, join.needs[0], streams[0], [(f.path, f.first_row) for f in fresh])
+            passing = (path,)
+        return PartnerRefs((old[1], old[0] + passing), passing)
+
+    def forget(self, refs: PartnerRefs) -> None:
+        """The batch is matched: what went with it can go."""
+        for path in refs.passing:
+            self.files.delete(path)
+
+    def forget_damaged(self, refs: PartnerRefs) -> None:
+        """Delete what does not have its checksums, so that it is built again."""
+        for path in (p for paths in refs.of_events for p in paths):
+            if not self._is_whole(path, verify=True):
+                self.files.delete(path)
+
+    def are_whole(self, refs: PartnerRefs) -> bool:
+        return all(self._is_whole(path, verify=True) for paths in refs.of_events for path in paths)
+
+    def _old(self, family: JoinFamily, side: int, needs: Needs, stream: Stream, live: RowFiles) -> tuple[str, ...]:
+        """The tiers of one side over all rows that are kept."""
+        folder = f"cache/partners/{family.name.replace(':', '-')}/{side}"
+        asked = [[("" if e is None else canonical(e)) for e in needs.accesses], [canonical(e) for e in needs.columns]]
+        digest = hashlib.sha256(f"{self._engine} {asked}".encode()).hexdigest()[:12]
+        if folder not in self._tiers:  # a new process: what an earlier one left is of other tiers
+            for entry in self.files.list(folder):
+                self.files.delete(entry.path)
+            self._tiers[folder] = []
+        tiers = self._with_new(self._expired(self._tiers[folder], live), live, stream.keep_us)
+        kept = []
+        for tier in tiers:
+            path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}.rows"
+            if not self._is_whole(path):
+                inside = np.flatnonzero((live.batch >= tier.first) & (live.batch <= tier.last))
+                files = [(live.paths[k], int(live.first_row[k])) for k in inside]
+                self._build(path, family, side, needs, stream, files)
+            kept.append(replace(tier, path=path))
+        for gone in {t.path for t in self._tiers[folder]} - {t.path for t in kept}:
+            self.files.delete(gone)
+        self._tiers[folder] = kept
+        return tuple(t.path for t in kept)
+
+    def _expired(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
+        """The tiers that still hold a row file that is kept, with what is left of them."""
+        kept = [t for t in tiers if bool(np.any((live.batch >= t.first) & (live.batch <= t.last)))]
+        return [replace(_tier(t.first, t.last, live), path=t.path) for t in kept]
+
+    def _with_new(self, tiers: list[_Tier], live: RowFiles, keep_us: int | None) -> list[_Tier]:
+        """The tiers, one more for what came since, and small neighbours merged."""
+        since = tiers[-1].last if tiers else -1
+        for batch in np.unique(live.batch[live.batch > since]).tolist():
+            tiers = self._merged([*tiers, _tier(batch, batch, live)], live, keep_us)
+        return tiers
+
+    def _merged(self, tiers: list[_Tier], live: RowFiles, keep_us: int | None) -> list[_Tier]:
+        while len(tiers) >= 2:
+            older, newer = tiers[-2:]
+            both = _tier(older.first, newer.last, live)
+            # Progress of the newest times, not of all: late rows must not keep tiers apart.
+            too_long = keep_us is not None and (newer.t_max_us - older.t_max_us) * SPAN_SHARE > keep_us
+            if older.rows > MERGE_RATIO * newer.rows or both.rows > self.settings.partner_rows_max or too_long:
+                break
+            tiers[-2:] = [both]
+        return tiers
+
+    def _build(
+        self,
+        path: str,
+        family: JoinFamily,
+        side: int,
+        needs: Needs,
+        stream: Stream,
+        files: Sequence[tuple[str, int]],
+    ) -> None:
+        """Read row files (path, first row id) and write them as partner rows."""
+        tables = [read_table(self.files, name) for name, _ in files]
+        rows = pa.concat_tables(tables).combine_chunks()
+        if rows.num_rows >= SAID_ROWS_MIN:
+            self.say(f"indexing {rows.num_rows:,} rows of stream '{stream.name}' for joins")
+        ids = [
+            np.arange(first, first + t.num_rows, dtype=np.int64) for t, (_, first) in zip(tables, files, strict=True)
+        ]
+        made = PartnerRows.build(
+            family,
+            side,
+            rows,
+            np.concatenate(ids),
+            times_us(rows, stream).to_numpy(),
+            accesses=needs.accesses or (None,),
+            columns=needs.columns,
+        )
+        save_arrays(self.files, path, made.arrays(), made.meta())
+
+    def _is_whole(self, path: str, *, verify: bool = False) -> bool:
+        """Whether a file that we wrote is still there: a cache may be deleted or cut at any moment."""
+        local = self.files.local_path(path)
+        try:
+            if local is not None:
+                map_arrays(local, verify=verify)
+        except StoreError:
+            return False
+        return local is not None
