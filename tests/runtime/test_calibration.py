@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weir.errors import OpenError
-from weir.index.joins.costs import DEFAULT, N_STRATEGIES, N_TERMS, TERMS
+from weir.index.joins.costs import DEFAULT, HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
 from weir.index.joins.search import STRATEGIES
 from weir.runtime import calibration
 from weir.runtime.calibration import Fit, Shape, calibrate, draw, fit_terms, load, main, measure, store
@@ -34,9 +34,27 @@ def planted(seed: int, noise: float, n: int = 600) -> tuple[np.ndarray, np.ndarr
 def test_weights_are_found_and_absent_terms_are_left_out() -> None:
     values, ns, terms = planted(3, noise=0.0)
     fit = fit_terms(values, ns)
-    assert fit.terms == pytest.approx(terms, rel=1e-6, abs=1e-6)
-    assert fit.errors == pytest.approx(np.zeros(N_STRATEGIES), abs=1e-9)
+    alone = np.arange(N_STRATEGIES) != HOTSPOT
+    assert fit.terms[alone] == pytest.approx(terms[alone], rel=1e-6, abs=1e-6)
+    assert fit.errors[alone] == pytest.approx(np.zeros(N_STRATEGIES - 1), abs=1e-9)
     assert fit.samples == len(ns)
+
+
+def test_hotspot_has_the_weights_of_its_parts() -> None:
+    values, _, terms = planted(7, noise=0.0)
+    of = {name: k for k, name in enumerate(TERMS)}
+    terms[[SSI, SELECT_FIRST]] = 0.0
+    terms[[SSI, SELECT_FIRST], of["event"]] = 50.0
+    terms[SSI, [of["visits"], of["reached"], of["touched"]]] = 3.0, 80.0, 2.0
+    terms[SELECT_FIRST, [of["lookups"], of["turns"], of["touched"]]] = 1.5, 20.0, 0.7
+    hotspot = np.zeros(N_TERMS)
+    hotspot[of["event"]] = 400.0
+    hotspot[[of["visits"], of["reached"], of["touched"]]] = 2 * 3.0, 2 * 80.0, 2 * 2.0  # ssi on the hotspots
+    hotspot[[of["lookups"], of["turns"], of["selected"]]] = 1.25 * 1.5, 1.25 * 20.0, 1.25 * 0.7  # the scattered boxes
+    terms[HOTSPOT] = hotspot
+    fit = fit_terms(values, np.einsum("nst,st->ns", values, terms))
+    assert fit.terms == pytest.approx(terms, rel=1e-6, abs=1e-6)
+    assert bool(np.all(fit.shows()[terms > 0]))
 
 
 def test_intervals_contain_the_truth_about_as_often_as_they_say() -> None:

@@ -27,14 +27,12 @@ from weir.index.joins.costs import (
     HOTSPOT,
     JOIN_FIRST,
     N_STRATEGIES,
-    N_TERMS,
     SELECT_FIRST,
     SSI,
     SWEEP,
     VANILLA,
     cheapest,
-    estimate,
-    term_values,
+    event_costs,
 )
 from weir.index.joins.hotspot import Hotspots, stab_hotspots
 from weir.index.joins.instructions import cycles, lowest_bit, n_bits, without_lowest_bit
@@ -85,8 +83,7 @@ class Router(NamedTuple):
 
     strategy: int  # the strategy of all events, or −1
     allowed: int  # bit s is set if strategy s was built
-    terms: Floats  # float64[6, t]: see weir.index.joins.costs
-    fixed: Floats  # float64[.]: what is the same for all events
+    prepared: Floats  # float64[.]: what is the same for all events (weir.index.joins.costs)
 
 
 class Scratch(NamedTuple):
@@ -97,7 +94,6 @@ class Scratch(NamedTuple):
     codes: Uint16s  # uint16[m]: codes of partners plus one, 0 for those that no event met yet
     bits: Uint64s  # uint64[n / 64]: set of boxes
     bit_words: Uint64s  # uint64[n / 4096]: set of the words of `bits` that are not 0
-    term_values: Floats  # float64[6, t]
     estimates: Floats  # float64[6]
 
 
@@ -109,7 +105,6 @@ def make_scratch(n_boxes: int, m_rows: int) -> Scratch:
         np.zeros(m_rows, dtype=np.uint16),  # pages that nothing is written to cost nothing
         np.zeros(words, dtype=np.uint64),
         np.zeros(words // 64 + 1, dtype=np.uint64),
-        np.zeros((N_STRATEGIES, N_TERMS), dtype=np.float64),
         np.zeros(N_STRATEGIES, dtype=np.float64),
     )
 
@@ -203,8 +198,7 @@ def _estimate(built: Structures, events: Events, router: Router, scratch: Scratc
     scattered = built.hotspots.selected
     n_scattered = height_at(scattered.span, scattered.scale, scattered.heights, a)
     m_run = events.end[event] - events.begin[event]
-    term_values(router.fixed, m_run, n_selected, n_scattered, scratch.term_values)
-    estimate(router.terms, scratch.term_values, scratch.estimates)
+    event_costs(router.prepared, m_run, n_selected, n_scattered, scratch.estimates)
 
 
 @lean

@@ -42,7 +42,7 @@ all events of a search, in some 20 µs; then an event costs about 15 ns (`event_
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -101,12 +101,12 @@ def make_costs(terms: npt.ArrayLike) -> Costs:
 DEFAULT = make_costs(
     [
         # event, rows, boxes, lookups, turns, probes, touched, visits, coded, selected, unsure, reached, doubted
-        [0.0, 11.0, 0.0, 0.013, 0.0, 0.0, 0.64, 3.7, 0.0, 0.0, 0.0, 0.0, 0.0],  # vanilla
-        [0.0, 0.0, 9.5, 0.0, 0.0, 0.43, 1.4, 35.0, 0.0, 0.0, 0.0, 170.0, 0.39],  # join-first
-        [0.0, 0.0, 0.0, 1.0, 27.0, 0.0, 0.83, 280.0, 0.64, 0.0, 12.0, 0.0, 2.3],  # select-first
-        [320.0, 0.0, 0.0, 0.0, 0.46, 0.0, 2.6, 0.99, 0.0, 0.0, 130.0, 75.0, 0.0],  # ssi
-        [390.0, 0.0, 0.0, 1.6, 44.0, 0.0, 3.3, 3.6, 1.0, 1.3, 19.0, 95.0, 3.7],  # hotspot
-        [0.0, 0.0, 16.0, 0.0, 11.0, 0.049, 1.6, 15.0, 0.0, 12.0, 0.0, 46.0, 1.7],  # sweep
+        [0.0, 8.1, 0.0, 0.012, 0.0, 0.0, 0.65, 3.8, 0.0, 0.0, 0.0, 0.0, 0.0],  # vanilla
+        [0.0, 0.0, 7.0, 0.0, 0.0, 0.19, 1.9, 41.0, 0.0, 0.0, 0.0, 300.0, 1.2],  # join-first
+        [0.0, 0.0, 0.0, 1.0, 26.0, 0.0, 1.2, 310.0, 0.55, 0.0, 18.0, 0.0, 2.3],  # select-first
+        [0.0, 23.0, 0.0, 0.0, 0.32, 0.0, 4.3, 1.4, 0.0, 0.0, 230.0, 65.0, 0.0],  # ssi
+        [510.0, 0.0, 0.0, 1.3, 34.0, 0.0, 5.9, 3.7, 0.7, 1.6, 23.0, 88.0, 2.9],  # hotspot
+        [0.0, 0.0, 11.0, 0.0, 6.9, 0.059, 1.7, 15.0, 0.0, 8.5, 260.0, 140.0, 1.6],  # sweep
     ]
 )
 
@@ -234,132 +234,3 @@ def cheapest(costs: Floats, allowed: Scalar) -> Scalar:
             best = s
             least = costs[s]
     return best
-
-
-# ── until the search uses `event_costs` ──────────────────────────────────────────────────────────────
-
-_N_FIXED = 13
-_SWEPT_STEPS = _STEPS
-_N_SWEPT = _N_PLACES
-
-
-def class_shapes(lists: Any, n_c: int) -> tuple[Floats, Floats, int]:
-    """Of each width class the lists' entries and the longest c-interval as a share of the codes of c; and `n_c`."""
-    begins = lists.classes[:, FIRST_LIST]
-    ends = np.append(begins, len(lists.lists) - 1)[1:]
-    entries = lists.lists[ends, FIRST_ENTRY] - lists.lists[begins, FIRST_ENTRY]
-    return entries.astype(np.float64), (lists.classes[:, LONGEST] + 1.0) / max(n_c, 1), n_c
-
-
-def fixed_values(
-    m_rows: int,
-    n_boxes: int,
-    n_scattered: int,
-    n_hotspots: int,
-    hot_root_sum: float,
-    n_groups: int,
-    group_root_sum: float,
-    class_sizes: npt.ArrayLike,
-    class_reaches: npt.ArrayLike,
-    n_codes: int,
-) -> Floats:
-    """What is the same for all events of a search, for `term_values`.
-
-    `hot_root_sum` is Σ√|hotspot|, `group_root_sum` Σ√|group| over all groups; the last three are `class_shapes`. What
-    an index does not have is 0 or empty.
-    """
-    share = np.asarray(class_sizes, dtype=np.float64)
-    share = share / max(float(share.sum()), 1.0)
-    reach = np.asarray(class_reaches, dtype=np.float64)
-    fixed = np.empty(_N_FIXED + _N_SWEPT, dtype=np.float64)
-    fixed[:_N_FIXED] = (
-        math.log2(1.0 + m_rows),
-        math.log2(1.0 + n_boxes),
-        math.log2(1.0 + n_scattered),
-        n_boxes,
-        math.sqrt(n_boxes),
-        n_hotspots,
-        hot_root_sum,
-        n_groups,
-        group_root_sum,
-        len(share),
-        float(share @ reach),
-        math.log2(1.0 + n_codes),
-        1.0 / max(n_codes, 1),
-    )
-    partners = 2.0 ** (np.arange(_N_SWEPT) / _SWEPT_STEPS) - 1.0
-    fixed[_N_FIXED:] = np.minimum(partners[:, None] * reach, 1.0) @ share
-    return read_only(fixed)
-
-
-@kernel
-def term_values(fixed: Floats, m_run: Scalar, n_selected: Scalar, n_scattered_selected: Scalar, out: Floats) -> None:
-    """x[strategy, term] of one event into `out`, float64[6, 12], every place of it; m', n' and n" are the event's."""
-    log_rows, log_boxes, log_scattered = fixed[0], fixed[1], fixed[2]
-    n_boxes, root_boxes = fixed[3], fixed[4]
-    n_hotspots, hot_root_sum = fixed[5], fixed[6]
-    n_groups, group_root_sum = fixed[7], fixed[8]
-    n_classes, reach = fixed[9], fixed[10]
-    log_codes, code_share = fixed[11], fixed[12]
-    m = np.float64(m_run)
-    n = np.float64(n_selected)
-    n_scattered = np.float64(n_scattered_selected)
-    is_coded = m <= CODED_MAX
-    log_run = math.log2(1.0 + m)
-    swept = fixed[_N_FIXED + min(int(log_run * _SWEPT_STEPS), _N_SWEPT - 1)]
-    for s in range(6):
-        out[s, 0] = 1.0
-        out[s, 1] = log_rows
-        out[s, 2] = log_boxes
-        out[s, 3] = 0.0
-        out[s, 4] = 0.0
-        out[s, 5] = 0.0
-        out[s, 6] = n * swept
-        out[s, 7] = n_classes * m
-        out[s, 8] = m * log_codes
-        out[s, 9] = n if s == 3 else 0.0
-        out[s, 10] = n * m * code_share
-        out[s, 11] = n_classes
-        out[s, 12] = 0.0
-    out[0, 2] = 0.0
-    out[0, 3] = n_boxes * log_run
-    out[0, 6] = n_boxes
-    out[0, 7] = n * log_run
-    out[0, 8] = 0.0
-    out[0, 9] = 0.0
-    out[0, 10] = 0.0
-    out[0, 11] = 0.0
-    out[1, 5] = m * root_boxes
-    out[1, 6] = n * m * reach
-    out[2, 3] = n * log_run
-    out[2, 6] = n
-    out[2, 7] = n_classes
-    out[2, 8] = m * log_codes if is_coded else 0.0
-    out[2, 9] = 0.0
-    out[2, 10] = 0.0 if is_coded else n
-    out[2, 11] = 0.0
-    out[3, 4] = n_groups * log_run
-    out[3, 5] = group_root_sum
-    out[3, 7] = n_groups
-    out[3, 8] = 0.0
-    out[3, 11] = min(n_groups, m)
-    out[4, 2] = log_scattered
-    out[4, 3] = n_scattered * log_run
-    out[4, 4] = n_hotspots * log_run
-    out[4, 5] = hot_root_sum
-    out[4, 6] = (n - n_scattered) * swept
-    out[4, 7] = n_hotspots
-    out[4, 8] = out[2, 8]
-    out[4, 9] = n_scattered
-    out[4, 10] = 0.0 if is_coded else n_scattered
-    out[4, 11] = min(n_hotspots, m)
-
-
-@kernel
-def estimate(terms: Floats, values: Floats, out: Floats) -> None:
-    """cost[strategy] in ns into `out`, float64[6], from an event's term values: what `event_costs` gives faster."""
-    for s in range(6):
-        total = 0.0
-        for k in range(13):
-            total += terms[s, k] * values[s, k]
-        out[s] = total

@@ -44,8 +44,9 @@ from weir.index.joins.costs import (
     SSI,
     SWEEP,
     Costs,
-    class_shapes,
-    fixed_values,
+    Description,
+    describe,
+    prepare,
 )
 from weir.index.joins.hotspot import Hotspots, build_hotspots
 from weir.index.joins.lists import Lists, build_lists
@@ -220,22 +221,11 @@ class JoinIndex:
         if strategy != "auto":
             number = _number(strategy)
             assert self._allowed >> number & 1, f"strategy {strategy} was not built, only {self.strategies}"
-        return Router(number, self._allowed, costs.terms, fixed_values(m_rows, *self._shape))
+        return Router(number, self._allowed, prepare(costs, self._description, m_rows))
 
     @functools.cached_property
-    def _shape(self) -> tuple[Any, ...]:
-        """What the costs of the strategies depend on beside the events."""
-        built = self._built
-        hot_sizes, group_sizes = built.hotspots.sets.sizes, built.sets.sizes
-        return (
-            len(self.plane.a_lo),
-            int(built.hotspots.n_scattered[0]),
-            len(hot_sizes),
-            float(np.sqrt(hot_sizes).sum()),
-            len(group_sizes),
-            float(np.sqrt(group_sizes).sum()),
-            *class_shapes(built.lists, n_codes(built.codes.c)),
-        )
+    def _description(self) -> Description:
+        return describe(self._built)
 
     def _scratch(self, events: Events) -> Scratch:
         return make_scratch(len(self.plane.a_lo), len(events.values))
