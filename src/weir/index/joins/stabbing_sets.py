@@ -6,12 +6,13 @@ that side. So the affected boxes of a group are those with a inside that have c_
 
 In place of the paper's R-tree a group has cells over a, one width of cells a class of a-widths. A cell's boxes stand
 in two lists of words (`weir.index.joins.codes`): by ascending c_lo, of which a prefix qualifies through q1, and by
-descending c_hi, of which a prefix qualifies through q2; there boxes that q1 has reported are passed over. A group
-none of whose boxes reaches q1 or q2 is skipped.
+descending c_hi, of which a prefix qualifies through q2, but for boxes that q1 has reported; these make the first list
+shorter by its prefix, so of that prefix and this rest the shorter one is read. A group none of whose boxes reaches q1
+or q2 is skipped.
 
 Cost of an event: τ groups, whose nearest partners are found by galloping on from those of the group before, and for a
-group that is reached one cell a class and the boxes that match or fail by a only. Size: 24 bytes a copy, at most two
-copies of a box on average.
+group that is reached one cell a class and the boxes that match or fail by a only. Size: 24 bytes a copy, two and
+a half copies of a box on average.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from weir.index.joins.lists import cell_shifts, cut_classes, distribute, take, t
 from weir.index.joins.planes import Plane
 from weir.index.stabbing import Partition
 
-_STRIDE = 16  # entries between which the end of a prefix is looked for
+_ONE = np.uint64(1)
+_FEW = np.uint64(8)  # words that are compared one by one
+_SHORT = 16  # entries that are read rather than looking for a shorter list
 _A_FIELDS = np.int64(0x0001_0001)  # one in both fields of a
 _BELOW_TOP = np.int64((1 << 48) - 1)  # all fields but the top one
 
@@ -66,7 +69,7 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
     present, class_of_box = np.unique(group_of_box * n_widths + width_class, return_inverse=True)
     n_boxes = np.bincount(class_of_box, minlength=len(present))
     width = np.bincount(class_of_box, weights=a_hi - a_lo + 1, minlength=len(present)).astype(np.float64)
-    shift = cell_shifts(n_boxes, width, n_a, 1.0)
+    shift = cell_shifts(n_boxes, width, n_a, 0.5)
     n_cells = (n_a - 1 >> shift) + 1
     first_list = np.cumsum(n_cells) - n_cells
     begin = first_list[class_of_box] + (a_lo >> shift[class_of_box])
@@ -125,20 +128,33 @@ def stab_stabbing_sets(
         for k in range(sets.class_offsets[g], sets.class_offsets[g + 1]):
             at = sets.classes[k, 1] + (a_code >> sets.classes[k, 0])
             first, last = offsets[at], offsets[at + 1]
+            looked_at = first  # the end of the boxes by c_lo that are looked at for q1
             if by_q1:
+                looked_at = _prefix_end(sets.low_words, first, last, q1_code)
                 event = (q1_code << 48) | (FLIP << 32) | of_a
                 doubts = ((q1_code & doubt) << 48) | a_doubt
-                used, n_doubtful = _take_prefix(
-                    sets.low_words, sets.low_boxes, first, last, event, doubts, doubtful, out, used
+                used, n_doubtful = _take(
+                    sets.low_words, sets.low_boxes, first, looked_at, event, doubts, doubtful, out, used
                 )
                 used = _decide(plane, a, begin, end, values, doubtful, n_doubtful, out, used)
-            if by_q2:
-                unreported = q1_code + 1 if by_q1 else np.int64(0)  # least c_lo of boxes not looked at for q1
-                event = ((FLIP - q2_code) << 48) | ((FLIP - unreported) << 32) | of_a
-                doubts = ((q2_code & doubt) << 48) | a_doubt
-                used, n_doubtful = _take_prefix(
-                    sets.high_words, sets.high_boxes, first, last, event, doubts, doubtful, out, used
-                )
+            if by_q2 and looked_at < last:
+                # The boxes that reach q2 are among the rest by c_lo, and among a prefix by c_hi: the shorter is read.
+                reaching = np.int64(last)
+                if last - looked_at > _SHORT:
+                    reaching = _prefix_end(sets.high_words, first, last, FLIP - q2_code)
+                if last - looked_at <= reaching - first:
+                    event = (FLIP << 48) | ((FLIP - q2_code) << 32) | of_a
+                    doubts = ((q2_code & doubt) << 32) | a_doubt
+                    used, n_doubtful = _take(
+                        sets.low_words, sets.low_boxes, looked_at, last, event, doubts, doubtful, out, used
+                    )
+                else:
+                    unreported = q1_code + 1 if by_q1 else np.int64(0)  # least c_lo of boxes not looked at for q1
+                    event = ((FLIP - q2_code) << 48) | ((FLIP - unreported) << 32) | of_a
+                    doubts = ((q2_code & doubt) << 48) | a_doubt
+                    used, n_doubtful = _take(
+                        sets.high_words, sets.high_boxes, first, reaching, event, doubts, doubtful, out, used
+                    )
                 used = _decide(plane, a, begin, end, values, doubtful, n_doubtful, out, used)
     return used
 
@@ -162,7 +178,22 @@ def _first_above(values: Int64s, low: Scalar, end: Scalar, key: Scalar) -> Scala
 
 
 @lean
-def _take_prefix(
+def _prefix_end(words: Int64s, first: Scalar, last: Scalar, top: Scalar) -> Scalar:
+    """The end of the entries first .. last whose word has a top field up to `top`."""
+    ceiling = (top << 48) | _BELOW_TOP
+    low, n = np.uint64(first), np.uint64(last - first)
+    while n > _FEW:
+        half = (n + _ONE) >> _ONE
+        low = low + half if words[low + half - _ONE] <= ceiling else low
+        n -= half
+    end = low
+    for entry in range(low, low + n):  # without a branch on what is found
+        end += np.uint64(words[entry] <= ceiling)
+    return np.int64(end)
+
+
+@lean
+def _take(
     words: Int64s,
     boxes: Int32s,
     first: Scalar,
@@ -173,16 +204,11 @@ def _take_prefix(
     out: Int32s,
     used: Scalar,
 ) -> tuple[Scalar, Scalar]:
-    """Append the boxes that `event` passes, or might; looked at are the words whose top field is not above its own."""
-    ceiling = event | _BELOW_TOP
-    stop = np.int64(first)
-    while stop < last and words[stop] <= ceiling:
-        stop += _STRIDE
-    stop = min(stop, np.int64(last))
+    """Append the boxes of the entries first .. last that `event` passes; those in doubt are set aside."""
     least = np.int64(0)
     if doubts == 0:
-        return take(words, boxes, first, stop, event, least, out, used), least
-    return take_in_doubt(words, boxes, first, stop, event, doubts, least, least, doubtful, out, used)
+        return take(words, boxes, first, last, event, least, out, used), least
+    return take_in_doubt(words, boxes, first, last, event, doubts, least, least, doubtful, out, used)
 
 
 @lean
