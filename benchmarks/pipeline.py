@@ -67,10 +67,10 @@ def register(w: Weir, n: int, random: np.random.Generator, rows: int = 1_000) ->
     return time.perf_counter() - started
 
 
-def weir_batches(w: Weir, tables: list[pa.Table]) -> tuple[float, float]:
+def weir_batches(w: Weir, tables: list[pa.Table], stream: str = "ev") -> tuple[float, float]:
     """(seconds a batch end to end, matches an event) over batches that are there before the run starts."""
     for table in tables:
-        w.push("ev", table)
+        w.push(stream, table)
     run = w.run(trigger="0 seconds")
     while run.progress().batches < 2:
         run.wait(0.01)
@@ -84,10 +84,10 @@ def weir_batches(w: Weir, tables: list[pa.Table]) -> tuple[float, float]:
     return elapsed / (figures.batches - before), figures.pairs / figures.events
 
 
-def empty_batches(spark: SparkSession, w: Weir, tables: list[pa.Table]) -> float:
+def empty_batches(spark: SparkSession, w: Weir, tables: list[pa.Table], stream: str = "ev") -> float:
     """Seconds a batch of the same source and two jobs that do nothing."""
     for table in tables:
-        w.push("ev", table)
+        w.push(stream, table)
     ends: list[float] = []
 
     def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,6 @@
-"""`weir bench`: the kernels on W1 and W2 with their peers, then the whole pipeline on Spark; ratios from one run.
+"""`weir bench`: the kernels on W1, W2 and W3 with their peers, then the whole pipeline on Spark; ratios from one run.
 
-python -m benchmarks.run [--quick] [--queries 1000,10000,100000,1000000] [--skip-peers] [--only kernels|pipeline]
+python -m benchmarks.run [--workload W1,W2,W3] [--queries 1000,…] [--skip-peers] [--only kernels|pipeline] [--quick]
 """
 
 from __future__ import annotations
@@ -8,30 +8,60 @@ from __future__ import annotations
 import argparse
 import sys
 
+SELECTIONS = ("W1", "W2")
+WORKLOADS = (*SELECTIONS, "W3")
+SIZES = "1000,10000,100000,1000000"
+JOIN_SIZES = "10000,100000,1000000"
+
 
 def main(argv: list[str] | None = None) -> int:
     arguments = argparse.ArgumentParser(prog="weir bench", description=__doc__)
     arguments.add_argument("--quick", action="store_true", help="smoke size: a few seconds, figures mean nothing")
-    arguments.add_argument("--queries", default="1000,10000,100000,1000000")
+    arguments.add_argument("--workload", default=",".join(WORKLOADS), help="default: " + ", ".join(WORKLOADS))
+    arguments.add_argument("--queries", default=None, help=f"default: {SIZES}, for W3 {JOIN_SIZES}")
     arguments.add_argument("--only", choices=("kernels", "pipeline"), default=None)
     arguments.add_argument("--skip-peers", action="store_true")
     args = arguments.parse_args(argv)
-    sizes = [int(n) for n in args.queries.split(",")]
+    wanted = args.workload.split(",")
+    unknown = [name for name in wanted if name not in WORKLOADS]
+    if unknown:
+        arguments.error(f"unknown workloads: {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
     if args.only in (None, "kernels"):
+        _kernels(args, wanted)
+    if args.only in (None, "pipeline"):
+        _pipeline(args, wanted)
+    return 0
+
+
+def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
+    given = ["--quick"] if args.quick else []
+    given += ["--peers", "none"] if args.skip_peers else []
+    selected = [name for name in wanted if name in SELECTIONS]
+    if selected:
         from benchmarks.micro import selections
 
-        given = ["--workload", "W1,W2", "--queries", args.queries]
-        given += ["--quick"] if args.quick else []
-        given += ["--peers", "none"] if args.skip_peers else []
-        selections.main(given)
-    if args.only in (None, "pipeline"):
-        from benchmarks import pipeline
+        selections.main(["--workload", ",".join(selected), "--queries", args.queries or SIZES, *given])
+    if "W3" in wanted:
+        from benchmarks.micro import joins
 
+        joins.main(["--queries", args.queries or JOIN_SIZES, *given])
+
+
+def _pipeline(args: argparse.Namespace, wanted: list[str]) -> None:
+    from benchmarks import pipeline
+
+    if "W1" in wanted:
         if args.quick:
             pipeline.main([1_000], rows=2_000, batches=3)
         else:
-            pipeline.main(sizes, rows=200_000, batches=8)
-    return 0
+            pipeline.main([int(n) for n in (args.queries or SIZES).split(",")], rows=200_000, batches=8)
+    if "W3" in wanted:
+        from benchmarks import join_pipeline
+
+        if args.quick:
+            join_pipeline.main([1_000], rows=2_000, batches=3)
+        else:
+            join_pipeline.main([100_000], rows=200_000, batches=8)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,15 @@
                 events uniform on 0..D: about 10 queries an event
     W2 multi    3 of 6 attributes constrained: 4 numbers, uniform, by intervals of one width; 2 categories of 1,000 and
                 50 values, Zipf, by equality; events from the same distributions: about 10 queries an event
+    W3 join     `R.b = S.b AND R.a BETWEEN … AND S.c BETWEEN …`; a and c on 0..10,000, midpoints of a's intervals
+                normal(5000, 2500), of c's uniform; *broad*: lengths normal(1000, 200) and normal(400, 50), *narrow*:
+                both normal(20, 5); events: R.b uniform on 3000..6999, R.a uniform; kept: 100,000 rows of S, S.b
+                normal(5000, 1000), S.c uniform: broad 0.054·N queries an event, narrow 10⁻⁴·N
 
 Widths in W1 are exponential (the definition gives the mean only), hot spots have a standard deviation of D/1000. In W2
 the width is solved for, so that an event matches 10 queries on average whatever N is; categories follow Zipf's law with
-exponent 1. Values are integers, so that every engine compares the same exact numbers. One query is one box here.
+exponent 1. `w3_even` is W3 with lengths solved for, so that an event affects the same number of queries whatever N is.
+Values are integers, so that every engine compares the same exact numbers. One query is one box here.
 """
 
 from __future__ import annotations
@@ -17,11 +22,15 @@ from typing import NamedTuple
 import numpy as np
 
 from weir.index.boxes import BoxTable
+from weir.index.joins.planes import Plane
 
 DOMAIN = 10**9  # D: numbers are drawn from 0..D
 MATCHES = 10.0  # queries an event should match
 N_NUMBERS = 4  # attributes 0..3 of W2
 CATEGORIES = (1000, 50)  # values of attributes 4 and 5 of W2
+REACH = 10_000  # a and c of W3 are drawn from 0..REACH
+KEPT_ROWS = 100_000  # of S, in W3
+LENGTHS = {"broad": ((1000.0, 200.0), (400.0, 50.0)), "narrow": ((20.0, 5.0), (20.0, 5.0))}  # mean, deviation: of a, c
 ATTRIBUTES = ("a", "b", "c", "d", "k", "l")  # names for peers that want them
 
 
@@ -73,7 +82,83 @@ def w2(n_queries: int, n_events: int, seed: int = 1) -> Workload:
     return Workload("W2", _table(chosen, lo, hi), n_attributes, keys)
 
 
+class JoinWorkload(NamedTuple):
+    """Standing select joins, the kept rows of S, and a batch of events on R."""
+
+    name: str
+    plane: Plane  # query i is box i
+    row_keys: np.ndarray  # int64[m]: S.b
+    row_values: np.ndarray  # int64[m]: S.c
+    keys: np.ndarray  # int64[e]: R.b
+    values: np.ndarray  # int64[e]: R.a
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.plane.a_lo)
+
+    @property
+    def n_events(self) -> int:
+        return len(self.keys)
+
+
+def w3_broad(n_queries: int, n_events: int, seed: int = 1, *, rows: int = KEPT_ROWS) -> JoinWorkload:
+    return _w3("W3 broad", n_queries, n_events, seed, rows, *LENGTHS["broad"])
+
+
+def w3_narrow(n_queries: int, n_events: int, seed: int = 1, *, rows: int = KEPT_ROWS) -> JoinWorkload:
+    return _w3("W3 narrow", n_queries, n_events, seed, rows, *LENGTHS["narrow"])
+
+
+def w3_even(n_queries: int, n_events: int, matches: float, seed: int = 1, *, rows: int = KEPT_ROWS) -> JoinWorkload:
+    """Both lengths equal, and such that an event affects `matches` queries on average."""
+    low, high = 0.0, float(REACH)
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if n_queries * _affected(middle, middle, rows) < matches else (low, middle)
+    length = (low, low / 4)
+    return _w3("W3 even", n_queries, n_events, seed, rows, length, length)
+
+
 WORKLOADS = {"W1": w1, "W2": w2}
+JOINS = {"W3 broad": w3_broad, "W3 narrow": w3_narrow}
+
+
+def _w3(
+    name: str,
+    n_queries: int,
+    n_events: int,
+    seed: int,
+    rows: int,
+    a_length: tuple[float, float],
+    c_length: tuple[float, float],
+) -> JoinWorkload:
+    rng = np.random.default_rng(seed)
+    a_lo, a_hi = _intervals(rng, rng.normal(REACH / 2, REACH / 4, n_queries), a_length)
+    c_lo, c_hi = _intervals(rng, rng.uniform(0, REACH, n_queries), c_length)
+    row_keys = np.rint(rng.normal(5000, 1000, rows)).astype(np.int64)
+    row_values = rng.integers(0, REACH + 1, rows)
+    keys, values = rng.integers(3000, 7000, n_events), rng.integers(0, REACH + 1, n_events)
+    return JoinWorkload(name, Plane(a_lo, a_hi, c_lo, c_hi), row_keys, row_values, keys, values)
+
+
+def _intervals(
+    rng: np.random.Generator, middle: np.ndarray, length: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    half = np.maximum(rng.normal(*length, len(middle)), 0) / 2
+    lo = np.rint(middle - half).astype(np.int64)
+    return lo, np.maximum(np.rint(middle + half).astype(np.int64), lo)
+
+
+def _affected(a_length: float, c_length: float, rows: int) -> float:
+    """The share of queries that an event of W3 affects: its a is inside, and some partner's c.
+
+    Midpoints of a lie within 0..10,000 with probability 0.954. An event of key b has rows·p(b) partners on average,
+    Poisson, so none of them is in an interval of share s with probability exp(−rows·p(b)·s).
+    """
+    keys = np.arange(3000, 7000)
+    density = np.exp(-(((keys - 5000) / 1000) ** 2) / 2) / (1000 * np.sqrt(2 * np.pi))
+    none = np.exp(-rows * density * min((c_length + 1) / (REACH + 1), 1))
+    return 0.954 * min((a_length + 1) / (REACH + 1), 1) * float(1 - none.mean())
 
 
 def _table(attribute: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> BoxTable:

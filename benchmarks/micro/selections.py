@@ -18,16 +18,14 @@ import hashlib
 import json
 import os
 import platform
-import statistics
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.peer import Answer
+from benchmarks.micro.timing import events_within, rate
 from benchmarks.peers.registry import NAMES, load
 from benchmarks.peers.strategies import search_in_threads
 from benchmarks.workloads import WORKLOADS, Workload
@@ -37,7 +35,6 @@ from weir.index.warm import warm
 
 BATCH = {"W1": 1_000_000, "W2": 200_000}  # events
 QUICK_PEERS = tuple(name for name in NAMES if not name.startswith("spark"))
-_FIRST_TRY = 500  # events of a peer's first, untimed run
 
 say = functools.partial(print, flush=True)
 
@@ -73,8 +70,8 @@ def measure(workload: Workload, peers: tuple[str, ...], seconds: float) -> dict[
         "matches_per_event": round(len(found.slots) / workload.n_events, 2),
         "bytes_per_query": round(index.nbytes / workload.n_queries, 1),
         "build_s": round(build_s, 2),
-        "weir_1_thread": _rate(lambda: _search(index, workload, workload.n_events, 1), workload.n_events),
-        "weir_2_threads": _rate(lambda: _search(index, workload, workload.n_events, 2), workload.n_events),
+        "weir_1_thread": rate(lambda: _search(index, workload, workload.n_events, 1), workload.n_events),
+        "weir_2_threads": rate(lambda: _search(index, workload, workload.n_events, 2), workload.n_events),
         "ids_returned": True,
         "answer_sha256": hashlib.sha256(found.offsets.tobytes() + found.slots.tobytes()).hexdigest()[:16],
         "peers": {},
@@ -96,11 +93,11 @@ def measure(workload: Workload, peers: tuple[str, ...], seconds: float) -> dict[
 def _measure_peer(index: Strategy, workload: Workload, found: Matches, name: str, seconds: float) -> dict[str, Any]:
     peer = load(name)
     answer = peer.prepare(workload)
-    n_events = _events_within(answer, workload.n_events, seconds)
+    n_events = events_within(answer, workload.n_events, seconds)
     pairs = answer(n_events)
     assert pairs == found.offsets[n_events], f"{name} found {pairs} pairs, Weir {found.offsets[n_events]}"
-    peer_rate = _rate(lambda: answer(n_events), n_events)
-    weir_rate = _rate(lambda: _search(index, workload, n_events, peer.threads), n_events)
+    peer_rate = rate(lambda: answer(n_events), n_events)
+    weir_rate = rate(lambda: _search(index, workload, n_events, peer.threads), n_events)
     result = {
         "events_per_s": peer_rate,
         "events": n_events,
@@ -117,36 +114,6 @@ def _measure_peer(index: Strategy, workload: Workload, found: Matches, name: str
 
 def _search(index: Strategy, workload: Workload, n_events: int, threads: int) -> list[Matches]:
     return search_in_threads(index, workload.keys[:, :n_events], workload.n_queries, threads)
-
-
-def _rate(run: Callable[[], object], n_events: int) -> float:
-    """Events a second: the median of three runs."""
-    return n_events / statistics.median(_took(run) for _ in range(3))
-
-
-def _events_within(answer: Answer, n_events: int, seconds: float) -> int:
-    """How many events of the batch a peer answers in about `seconds`; also its warm-up.
-
-    A peer's time is taken to be a fixed part and a part for each event, from the last two tries, so that one that takes
-    long to begin is not held to the small batch with which it was tried.
-    """
-    n = min(_FIRST_TRY, n_events)
-    answer(n)  # loads, plans, compiles
-    took = _took(functools.partial(answer, n))
-    wanted = min(n_events, 8 * n)
-    while wanted >= 1.5 * n:
-        before, took_before, n = n, took, wanted
-        took = _took(functools.partial(answer, n))
-        each = max((took - took_before) / (n - before), 1e-9)
-        fixed = max(took - each * n, 0.0)
-        wanted = min(n_events, int((seconds - fixed) / each), 50 * n)
-    return n
-
-
-def _took(run: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    run()
-    return time.perf_counter() - begun
 
 
 def _say_scaling(rows: list[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.workloads import Workload
+from benchmarks.workloads import JoinWorkload, Workload
 
 Answer = Callable[[int], int]  # number of events of the batch to answer → pairs
 
@@ -21,3 +21,19 @@ class Peer(NamedTuple):
     threads: int  # cores it uses; a peer with one is compared with one thread of Weir
     returns_ids: bool
     prepare: Callable[[Workload], Answer]
+
+
+class JoinPeer(NamedTuple):
+    """A peer on select joins.
+
+    The result of a select join has a row for each (event, partner, query); Weir's search finds the queries that have
+    any, each once. A peer that `counts_rows` counts the former, which spares it the duplicates' removal; its number is
+    compared with a plain count of those rows.
+    """
+
+    name: str
+    threads: int
+    returns_ids: bool
+    counts_rows: bool
+    prepare: Callable[[JoinWorkload], Answer]
+    first: int = 100  # events that it is tried with; more for one that takes long to begin, fewer for a slow one

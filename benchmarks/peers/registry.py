@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import JoinPeer, Peer
 
 _WHERE = {
     "scan": ("strategies", "SCAN"),
@@ -17,10 +17,26 @@ _WHERE = {
     "spark-binned": ("spark_joins", "BINNED"),
 }
 NAMES = tuple(_WHERE)
+_WHERE_JOINS = {
+    "scan": ("select_join_scan", "PEER"),
+    "polars": ("select_join_polars", "PEER"),
+    "duckdb": ("select_join_duckdb", "PEER"),
+    "duckdb-binned": ("select_join_duckdb", "BINNED"),
+    "spark-nested": ("select_join_spark", "NESTED"),
+    "spark-binned": ("select_join_spark", "BINNED"),
+}
+JOIN_NAMES = tuple(_WHERE_JOINS)
 
 
 def load(name: str) -> Peer:
     module, attribute = _WHERE[name]
     peer = getattr(importlib.import_module(f"benchmarks.peers.{module}"), attribute)
     assert isinstance(peer, Peer)
+    return peer
+
+
+def load_join(name: str) -> JoinPeer:
+    module, attribute = _WHERE_JOINS[name]
+    peer = getattr(importlib.import_module(f"benchmarks.peers.{module}"), attribute)
+    assert isinstance(peer, JoinPeer)
     return peer

@@ -110,14 +110,14 @@ def _binned(part: Triple) -> tuple[int, DataFrame]:
 
     queries = session().createDataFrame(part.queries)
     if len(part.categories) == 2:
-        return 0, _kept(queries)
+        return 0, kept(queries)
     lengths = np.asarray(part.queries["hi_0"]) - np.asarray(part.queries["lo_0"])
     width = int(max(lengths.mean(), DOMAIN / _BINS_MAX, 1))
     first, last = f.floor(f.col("lo_0") / width), f.floor(f.col("hi_0") / width)
-    return width, _kept(queries.withColumn("bin", f.explode(f.sequence(first.cast("long"), last.cast("long")))))
+    return width, kept(queries.withColumn("bin", f.explode(f.sequence(first.cast("long"), last.cast("long")))))
 
 
-def _kept(frame: DataFrame) -> DataFrame:
+def kept(frame: DataFrame) -> DataFrame:
     frame = frame.cache()
     frame.count()
     return frame

@@ -1,7 +1,9 @@
-"""`weir demo`: a generated market feed, 100,000 standing queries of several shapes, one local Spark job.
+"""`weir demo`: a generated market feed and the weather, 100,000 standing queries of several shapes, one Spark job.
 
-A feeder thread pushes trades as fast as the job takes them; the view shows events and matches a second, batch
-times, the busiest queries and answers of a few watched ones. Without a terminal it prints a line now and then.
+A feeder thread pushes trades as fast as the job takes them, and now and then the weather of each area; most queries
+select trades, some thousands join trades with the weather where they are made. The view shows events and matches a
+second, batch times, the busiest queries and answers of a few watched ones. Without a terminal it prints a line now and
+then.
 """
 
 from __future__ import annotations
@@ -20,29 +22,33 @@ from weir.api import Query, Weir, open_weir
 from weir.index.warm import warm
 from weir.progress import Progress
 from weir.runtime.run import Run
-from weir.store.matches import read_matches
+from weir.store.matches import read_joins, read_matches
 
 SYMBOLS = 2_000
 AREAS = ("Tokyo", "London", "New York", "Frankfurt", "Singapore", "Zurich", "Toronto", "Sydney")
 CHUNK_ROWS = 20_000
 BACKLOG_ROWS_MAX = 120_000
+WEATHER_S = 3.0  # between two reports of the weather
 COLUMNS = "symbol string, price double, size int, area string, ts timestamp"
+WEATHER_COLUMNS = "area string, category int, ts timestamp"
 
 
 @dataclass
 class Market:
-    """A random walk of prices, one a symbol; trades pick symbols by Zipf's law."""
+    """Random walks of prices, one a symbol, and of the weather, one an area; trades pick symbols by Zipf's law."""
 
     random: np.random.Generator
     price: np.ndarray = field(init=False)
     share: np.ndarray = field(init=False)
     symbol: np.ndarray = field(init=False)
+    storm: np.ndarray = field(init=False)  # category of the weather, 0 to 9
 
     def __post_init__(self) -> None:
         self.price = self.random.uniform(5, 500, SYMBOLS)
         share = 1 / np.arange(1, SYMBOLS + 1)
         self.share = share / share.sum()
         self.symbol = np.array([f"{chr(65 + k % 26)}{chr(65 + k // 26 % 26)}{k:04d}" for k in range(SYMBOLS)])
+        self.storm = self.random.integers(0, 10, len(AREAS))
 
     def trades(self, count: int) -> pa.Table:
         """The next trades, stamped now."""
@@ -60,13 +66,28 @@ class Market:
             }
         )
 
+    def weather(self) -> pa.Table:
+        """The next report of every area, stamped now."""
+        self.storm = np.clip(self.storm + self.random.integers(-1, 2, len(AREAS)), 0, 9)
+        now_us = np.full(len(AREAS), time.time_ns() // 1_000)
+        return pa.table(
+            {
+                "area": np.array(AREAS),
+                "category": self.storm.astype(np.int32),
+                "ts": pa.array(now_us, pa.timestamp("us", "UTC")),
+            }
+        )
+
     def wishes(self, count: int) -> list[tuple[str, pa.Table]]:
         """Templates and parameters: what `count` users want to be told."""
         r = self.random
-        part = [count * 4 // 10, count * 3 // 10, count * 2 // 10]
+        part = [count * 4 // 10, count * 3 // 10, count * 2 // 10, count * 4 // 100]
         part.append(count - sum(part))
         s = [r.integers(0, SYMBOLS, n) for n in part]
+        storm = r.integers(2, 8, part[3])
+        s[3][:2], storm[:2] = (20, 21)[: part[3]], 0  # two that will have answers: often traded, in any wind, …
         near = [self.price[k] * np.exp(r.normal(0, 0.02, len(k))) for k in s]
+        near[3][:2] *= 1.1  # … at nearly any price
         return [
             (
                 "SELECT symbol, price, ts FROM trade WHERE symbol = :symbol AND price < :limit "
@@ -83,9 +104,21 @@ class Market:
                 pa.table({"symbol": self.symbol[s[2]], "size": r.integers(900, 999, part[2]), "floor": near[2] * 0.5}),
             ),
             (
+                "SELECT t.symbol, t.price, w.category FROM trade t JOIN weather w ON t.area = w.area "
+                "WHERE t.symbol = :symbol AND t.price < :limit AND w.category > :category "
+                "BEGIN NOW - INTERVAL 10 SECONDS END NOW",
+                pa.table(
+                    {
+                        "symbol": self.symbol[s[3]],
+                        "limit": np.round(near[3], 2),
+                        "category": storm,
+                    }
+                ),
+            ),
+            (
                 "SELECT symbol, price, size, area FROM trade WHERE area = :area AND price * size > :value "
                 "BEGIN NOW - INTERVAL 10 MINUTES END NOW",
-                pa.table({"area": np.array(AREAS)[s[3] % len(AREAS)], "value": r.uniform(420_000, 600_000, part[3])}),
+                pa.table({"area": np.array(AREAS)[s[4] % len(AREAS)], "value": r.uniform(420_000, 600_000, part[4])}),
             ),
         ]
 
@@ -106,14 +139,17 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
     warm(progress.say)
     weir = open_weir(root, settings={"batch_rows_max": 100_000})
     weir.stream("trade", COLUMNS, time="ts", keep="10 minutes")
+    weir.stream("weather", WEATHER_COLUMNS, time="ts", keep="10 minutes")
     market = Market(np.random.default_rng(7))
     watched: list[Query] = []
+    told: list[Query] = []  # whose answers are shown at the end
     registered = 0
     for sql, params in market.wishes(queries):
         made = weir.register_many(sql, params)
         registered += len(made)
         progress.bar("registering queries", registered, queries)
         watched.extend(made[:1])
+        told.extend(made[:2] if "JOIN" in sql else made[: 1 if not told else 0])
     progress.say("starting Spark")
     run = weir.run(trigger="0 seconds", say=progress.say)
     stop = threading.Event()
@@ -132,7 +168,7 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
         elapsed = time.monotonic() - started
         run.stop()
     figures = run.progress()
-    for query in watched[:2]:
+    for query in told:
         answer = query.fetch()
         progress.say(f"query {query.id}: {query.sql}")
         progress.say(f"  {answer.num_rows:,} rows in its window; the last: {_last(answer)}")
@@ -155,8 +191,13 @@ def _taken(run: Run) -> int:
 
 
 def _feed(weir: Weir, market: Market, run: Run, stop: threading.Event, pushed: list[int]) -> None:
-    """Push trades, never more than the job can take in a batch or two."""
+    """Push trades, never more than the job can take in a batch or two, and the weather now and then."""
+    reported = 0.0
     while not stop.is_set():
+        if time.monotonic() - reported > WEATHER_S:
+            reported = time.monotonic()
+            weir.push("weather", market.weather())
+            pushed[0] += len(AREAS)
         if pushed[0] - _taken(run) > BACKLOG_ROWS_MAX:
             stop.wait(0.02)
             continue
@@ -193,6 +234,7 @@ def _busiest(reader: Weir, most: int = 5) -> list[tuple[str, int]]:
     reader.state.refresh(reader.ledger)
     files = reader.state.match_files(reader.state.last, reader.state.last)
     items = [p.items for _, f in files for p in read_matches(reader.files, f.path)]
+    items += [p.items for _, f in files for p in read_joins(reader.files, f.path)]
     if not items:
         return []
     ids, counts = np.unique(np.concatenate(items), return_counts=True)

@@ -21,7 +21,7 @@ from weir.testing import SPAN_US, START_US, differ
 from weir.testing.direct import DirectWeir
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
-SEEDS = range(1000, 1800)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(1000, 1028)
+SEEDS = range(1000, 1800)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(1000, 1023)
 COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 3_000
 WALL_US = START_US + SPAN_US
 CHOICES = ("auto", *STRATEGIES)
@@ -57,7 +57,7 @@ def test_enough_was_compared() -> None:
     assert total >= COMPARISONS_MIN
 
 
-@pytest.mark.parametrize("seed", range(2100, 2102))
+@pytest.mark.parametrize("seed", range(2100, 2101))
 def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) -> None:
     found = [
         run(
@@ -75,7 +75,7 @@ def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) 
             assert differ(one, two) is None
 
 
-@pytest.mark.parametrize("seed", range(2200, 2203))
+@pytest.mark.parametrize("seed", range(2200, 2202))
 def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> None:
     """Disorder stays within keep, so the last answers do not depend on where batches end."""
     last = []

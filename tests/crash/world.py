@@ -15,11 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 import weir
-from weir.store.rows import read_table
+from weir.store.rows import arrow_schema, read_table
 from weir.testing import answer, differ
 
-ROWS = 50  # a batch
-COLUMNS = "n bigint, price double, name string, ts timestamp"
+TRADES, REPORTS = 40, 10  # rows of each stream in a batch
+ROWS = TRADES + REPORTS
+COLUMNS = {
+    "trade": "n bigint, price double, name string, area string, ts timestamp",
+    "weather": "n bigint, category int, area string, ts timestamp",
+}
 START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
 QUERIES = (
     "SELECT n, price FROM trade WHERE price < 20",
@@ -28,7 +32,15 @@ QUERIES = (
     "SELECT n FROM trade [ROWS 70] WHERE price <> 50",
     "SELECT n, name FROM trade WHERE name LIKE '%em%' BEGIN NOW - INTERVAL 90 SECONDS END NOW - INTERVAL 5 SECONDS",
     "SELECT n FROM trade",
+    "SELECT t.n, w.n AS report FROM trade t JOIN weather w ON t.area = w.area WHERE t.price < 30 AND w.category > 5 "
+    "BEGIN NOW - INTERVAL 2 MINUTES END NOW",
+    "SELECT w.category, t.n FROM weather w, trade t WHERE w.area = t.area AND t.name = 'orange' AND w.category < 2",
+    "SELECT a.n, b.n AS other FROM trade a JOIN trade b ON a.name = b.name AND a.area = b.area "
+    "WHERE a.price < 10 AND b.price > 90 BEGIN NOW - INTERVAL 10 MINUTES END NOW",
+    "SELECT t.n, w.n AS report FROM trade [ROWS 70] t JOIN weather [RANGE 90 SECONDS] w USING (area) "
+    "WHERE t.price > 80 OR w.category = 9",
 )
+WATCHED = (0, 6, 1, 7)  # queries that the reader asks for, in turn
 
 
 @dataclass
@@ -37,13 +49,14 @@ class World:
 
     folder: Path
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
-    pushed: int = 0
+    batches: int = 0  # pushed so far, ROWS rows each
     late: int = 0
     texts: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.weir = weir.open(self.folder)
-        self.weir.stream("trade", COLUMNS, time="ts", keep="1 hour")
+        for name, columns in COLUMNS.items():
+            self.weir.stream(name, columns, time="ts", keep="1 hour")
         for text in QUERIES:
             self.register(text)
 
@@ -57,20 +70,27 @@ class World:
         del self.texts[id]
 
     def push(self, batches: int = 1) -> None:
-        """Rows with consecutive numbers; each batch takes exactly ROWS of them."""
+        """Rows with consecutive numbers in each stream; a batch takes exactly one push of each."""
         for _ in range(batches):
-            n = np.arange(self.pushed, self.pushed + ROWS)
-            times = [START + datetime.timedelta(seconds=int(k)) for k in n]
-            rows = pa.table(
-                {
-                    "n": n,
-                    "price": np.round(self.random.uniform(0, 100, ROWS), 1),
-                    "name": self.random.choice(["orange", "lemon", "pear"], ROWS),
-                    "ts": pa.array(times, pa.timestamp("us", "UTC")),
-                }
-            )
-            self.weir.push("trade", rows)
-            self.pushed += ROWS
+            begun = START + datetime.timedelta(seconds=ROWS * self.batches)
+            areas = ["north", "south", "west"]
+            times = [begun + datetime.timedelta(seconds=k) for k in range(ROWS)]
+            reports = {
+                "n": np.arange(REPORTS) + REPORTS * self.batches,
+                "category": self.random.integers(0, 10, REPORTS).astype(np.int32),
+                "area": self.random.choice(areas, REPORTS),
+                "ts": pa.array(times[:: ROWS // REPORTS], pa.timestamp("us", "UTC")),
+            }
+            trades = {
+                "n": np.arange(TRADES) + TRADES * self.batches,
+                "price": np.round(self.random.uniform(0, 100, TRADES), 1),
+                "name": self.random.choice(["orange", "lemon", "pear"], TRADES),
+                "area": self.random.choice(areas, TRADES),
+                "ts": pa.array(times[ROWS - TRADES :], pa.timestamp("us", "UTC")),
+            }
+            self.weir.push("weather", pa.table(reports))
+            self.weir.push("trade", pa.table(trades))
+            self.batches += 1
 
     def driver(self, fault: str | None = None, mark: Path | None = None) -> subprocess.Popen[str]:
         """Start a driver; `fault` as in WEIR_FAULT, `mark` lets it fire once over all processes."""
@@ -97,11 +117,12 @@ class World:
         w = weir.open(self.folder)
         w.state.refresh(w.ledger)
         rows = self.rows(w)
-        taken = rows.column("n").to_pylist()
-        assert taken == list(range(len(taken))), "a row is lost, doubled or out of order"
+        for name, table in rows.items():
+            taken = table.column("n").to_pylist()
+            assert taken == list(range(len(taken))), f"a row of {name} is lost, doubled or out of order"
         for id, text in self.texts.items():
             got = w.query(id).fetch()
-            expected = answer(text, {}, w.catalog, {"trade": rows}, w.state.now_us or 0)
+            expected = answer(text, {}, w.catalog, rows, w.state.now_us or 0)
             difference = differ(expected, got)
             assert difference is None, f"batch {w.state.last}, query {id}: {text}\n{difference}"
 
@@ -109,19 +130,20 @@ class World:
         self.check()
         w = weir.open(self.folder)
         w.state.refresh(w.ledger)
-        assert w.state.row_counts == {"trade": self.pushed}, "an acknowledged push is missing"
-        assert sum(w.state.late.get("trade", {}).values()) == self.late == w.late("trade").num_rows
+        counts = {"trade": TRADES * self.batches, "weather": REPORTS * self.batches}
+        assert w.state.row_counts == counts, "an acknowledged push is missing"
+        for name in COLUMNS:
+            assert sum(w.state.late.get(name, {}).values()) == self.late == w.late(name).num_rows
 
     @staticmethod
-    def rows(w: weir.Weir) -> pa.Table:
-        paths = w.state.row_files("trade").paths
-        return pa.concat_tables([read_table(w.files, p) for p in paths]) if paths else read_empty(w)
-
-
-def read_empty(w: weir.Weir) -> pa.Table:
-    from weir.store.rows import arrow_schema
-
-    return arrow_schema(w.catalog.streams["trade"].columns).empty_table()
+    def rows(w: weir.Weir) -> dict[str, pa.Table]:
+        """The accepted rows of each stream."""
+        found = {}
+        for name in COLUMNS:
+            paths = w.state.row_files(name).paths
+            tables = [read_table(w.files, p) for p in paths]
+            found[name] = pa.concat_tables([arrow_schema(w.catalog.streams[name].columns).empty_table(), *tables])
+        return found
 
 
 def jvm_of(process: subprocess.Popen[str]) -> int:
@@ -170,13 +192,14 @@ class Reader(threading.Thread):
                 now = w.state.refresh(w.ledger)
                 assert now >= last, f"went back from batch {last} to {now}"
                 last = now
-                count = w.state.row_counts.get("trade", 0)
-                assert count % ROWS == 0, f"half a batch: {count} rows"
+                counts = [w.state.row_counts.get(name, 0) for name in COLUMNS]
+                assert counts == [TRADES * (now + 1), REPORTS * (now + 1)], f"half a batch: {counts} rows"
                 rows = self.world.rows(w)
-                text = QUERIES[self.rounds % 2]
-                got = w.query(self.rounds % 2).fetch()
+                id = WATCHED[self.rounds % len(WATCHED)]
+                text = QUERIES[id]
+                got = w.query(id).fetch()
                 if w.state.last == now:  # fetch may have moved on to a newer batch
-                    difference = differ(answer(text, {}, w.catalog, {"trade": rows}, w.state.now_us or 0), got)
+                    difference = differ(answer(text, {}, w.catalog, rows, w.state.now_us or 0), got)
                     assert difference is None, f"batch {now}: {text}\n{difference}"
                 self.rounds += 1
                 self.stopping.wait(0.3)
