@@ -22,13 +22,13 @@ class Settings:
     join_strategy: str = "auto"  # how select joins are matched: auto chooses for every event; or one for all
     hotspot_share: float = 0.001  # α: a stabbing group with at least this share of a family's queries is a hotspot
     pairs_per_batch_max: int = 100_000_000  # (event, query) pairs one batch may write before queries are demoted
-    demote_share: float = 0.001  # a query that matches a larger share of a batch than this is demoted …
+    demote_share: float = 0.001  # a selection that matches a larger share of a batch than this is demoted …
     demote_pairs_min: int = 10_000  # … if it also matched at least this many of the batch's rows
     boxes_per_query_max: int = 64  # boxes one query may need after OR, IN and <> are written out
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
     sql_chars_max: int = 100_000  # length of one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
-    partner_rows_max: int = 8_000_000  # rows that one segment of join partners holds at most
+    partner_rows_max: int = 4_000_000  # rows that one segment of join partners holds at most
     tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one
     vacuum_every_batches: int = 100  # how often the running job removes expired and orphaned files; 0 never
     orphan_grace_s: int = 3_600  # age at which a file that no document names is removed

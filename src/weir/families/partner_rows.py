@@ -170,6 +170,8 @@ class PartnerRows:
 
 def _values(e: Expression, rows: pa.Table) -> pa.Array:
     values = rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, rows)
+    if isinstance(values, pa.ChunkedArray) and values.num_chunks != 1 and e.type.kind is Kind.STRING:
+        values = values.cast(pa.large_string())  # together they may have more bytes than 32-bit offsets can count
     if isinstance(values, pa.ChunkedArray):
         return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     return values

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir.algebra.schema import Catalog
+from weir.errors import RunError
 from weir.runtime import ingest, match
 from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
@@ -100,7 +101,13 @@ class TaskJobs(ABC):
             reports = self._run_once(plan, rows, catalog, demoted, slices)
         except _DamagedError:
             # Somebody deleted or damaged the cache while tasks were reading it: build it again, once.
-            reports = self._run_once(plan, rows, catalog, demoted, slices)
+            try:
+                reports = self._run_once(plan, rows, catalog, demoted, slices)
+            except _DamagedError as again:
+                raise RunError(
+                    f"files under cache/ were deleted or damaged twice while batch {plan.batch} was reading them",
+                    hint="is another driver or a clean-up job at work on this folder? stop it, and run again",
+                ) from again
         reports.sort(key=lambda r: int(r["slice"]))
         heavy: dict[int, int] = {}
         for r in reports:

@@ -289,14 +289,23 @@ def _heaviest(report: MatchReport, budget: int) -> set[int]:
 
 
 def _heavy(context: Context, rows: tuple[RowFile, ...], report: MatchReport) -> set[int]:
-    """Queries that matched so large a share of their streams' new rows that recomputing them is cheaper."""
+    """Queries that are cheaper to recompute than to materialise.
+
+    A selection is one when it matched a large share of its stream's new rows. A join's pairs are new rows × kept ones,
+    so a single row may make many; it is one when a batch brought more pairs than its streams have rows to join again.
+    """
     settings = context.settings
     new_rows: dict[str, int] = {}
     for file in rows:
         new_rows[file.stream] = new_rows.get(file.stream, 0) + file.count
     found = set()
     for query, pairs in report.heavy.items():
-        share_of = sum(new_rows.get(stream, 0) for stream in set(context.registry.group_of(query).streams))
-        if pairs >= settings.demote_pairs_min and pairs > settings.demote_share * share_of:
+        streams = context.registry.group_of(query).streams
+        if len(streams) == 1:
+            limit = settings.demote_share * new_rows.get(streams[0], 0)
+        else:
+            kept = sum(int(context.state.row_files(stream).count.sum()) for stream in set(streams))
+            limit = kept + sum(new_rows.get(stream, 0) for stream in set(streams))
+        if pairs >= settings.demote_pairs_min and pairs > limit:
             found.add(query)
     return found

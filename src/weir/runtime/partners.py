@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from weir.algebra.nodes import ColumnRef, walk
 from weir.algebra.schema import Stream
 from weir.errors import StoreError
 from weir.families.codec import canonical
@@ -37,6 +38,7 @@ from weir.store.segments import map_arrays
 from weir.store.state import RowFiles, State
 
 PASSING = "cache/partners/passing"  # rows of the batch at hand
+SUFFIX = ".rows"
 MERGE_RATIO = 4
 SPAN_SHARE = 4
 SAID_ROWS_MIN = 1_000_000  # indexing fewer rows is not worth a line
@@ -53,10 +55,22 @@ class _Tier:
     path: str = ""  # when it is written
 
 
+def _inside(first: int, last: int, live: RowFiles) -> slice:
+    """The row files of batches first..last; files ascend by batch."""
+    return slice(int(np.searchsorted(live.batch, first)), int(np.searchsorted(live.batch, last, side="right")))
+
+
 def _tier(first: int, last: int, live: RowFiles) -> _Tier:
-    inside = np.flatnonzero((live.batch >= first) & (live.batch <= last))
-    oldest = live.batch[inside] == live.batch[inside[0]]
-    return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[inside][oldest].max()))
+    inside = _inside(first, last, live)
+    of_oldest = _inside(first, int(live.batch[inside.start]), live)
+    return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[of_oldest].max()))
+
+
+def _narrow(rows: pa.Table, family: JoinFamily, side: int, needs: Needs, stream: Stream) -> pa.Table:
+    """Only the columns that keys, attributes and times are made of: a payload is never copied."""
+    expressions = [*(pair[side] for pair in family.keys), *needs.columns, *(e for e in needs.accesses if e is not None)]
+    names = {c.name for e in expressions for c in walk(e) if isinstance(c, ColumnRef)} | {stream.time}
+    return rows.select([name for name in rows.column_names if name in names])
 
 
 @dataclass(frozen=True)
@@ -85,8 +99,7 @@ class PartnerSegments:
         """Partner files of a family for a batch with the row files `new`, which `state` does not know yet."""
         if not self._swept:  # what a process left that died in the middle of a batch
             self._swept = True
-            for entry in self.files.list(PASSING):
-                self.files.delete(entry.path)
+            self._sweep(PASSING)
         family = join.family
         arriving = {f.stream for f in new}
         old: list[tuple[str, ...]] = [(), ()]
@@ -98,7 +111,7 @@ class PartnerSegments:
         passing: tuple[str, ...] = ()
         fresh = [f for f in new if f.stream == streams[0].name]
         if fresh and streams[1].name in arriving:
-            path = f"{PASSING}/{unique()}.rows"
+            path = f"{PASSING}/{unique()}{SUFFIX}"
             self._build(path, family, 0, join.needs[0], streams[0], [(f.path, f.first_row) for f in fresh])
             passing = (path,)
         return PartnerRefs((old[1], old[0] + passing), passing)
@@ -120,19 +133,19 @@ class PartnerSegments:
     def _old(self, family: JoinFamily, side: int, needs: Needs, stream: Stream, live: RowFiles) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""
         folder = f"cache/partners/{family.name.replace(':', '-')}/{side}"
-        asked = [[("" if e is None else canonical(e)) for e in needs.accesses], [canonical(e) for e in needs.columns]]
+        accesses = sorted("" if e is None else canonical(e) for e in needs.accesses)
+        asked = [accesses, sorted(canonical(e) for e in needs.columns)]
         digest = hashlib.sha256(f"{self._engine} {asked}".encode()).hexdigest()[:12]
         if folder not in self._tiers:  # a new process: what an earlier one left is of other tiers
-            for entry in self.files.list(folder):
-                self.files.delete(entry.path)
+            self._sweep(folder)
             self._tiers[folder] = []
         tiers = self._with_new(self._expired(self._tiers[folder], live), live, stream.keep_us)
         kept = []
         for tier in tiers:
-            path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}.rows"
+            path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
             if not self._is_whole(path):
-                inside = np.flatnonzero((live.batch >= tier.first) & (live.batch <= tier.last))
-                files = [(live.paths[k], int(live.first_row[k])) for k in inside]
+                inside = _inside(tier.first, tier.last, live)
+                files = list(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True))
                 self._build(path, family, side, needs, stream, files)
             kept.append(replace(tier, path=path))
         for gone in {t.path for t in self._tiers[folder]} - {t.path for t in kept}:
@@ -140,10 +153,16 @@ class PartnerSegments:
         self._tiers[folder] = kept
         return tuple(t.path for t in kept)
 
+    def _sweep(self, folder: str) -> None:
+        """Delete the whole files of a folder; half-written ones may be those of a driver that still lives."""
+        for entry in self.files.list(folder):
+            if entry.path.endswith(SUFFIX):
+                self.files.delete(entry.path)
+
     def _expired(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
         """The tiers that still hold a row file that is kept, with what is left of them."""
-        kept = [t for t in tiers if bool(np.any((live.batch >= t.first) & (live.batch <= t.last)))]
-        return [replace(_tier(t.first, t.last, live), path=t.path) for t in kept]
+        inside = [(t, _inside(t.first, t.last, live)) for t in tiers]
+        return [replace(_tier(t.first, t.last, live), path=t.path) for t, at in inside if at.stop > at.start]
 
     def _with_new(self, tiers: list[_Tier], live: RowFiles, keep_us: int | None) -> list[_Tier]:
         """The tiers, one more for what came since, and small neighbours merged."""
@@ -173,7 +192,7 @@ class PartnerSegments:
         files: Sequence[tuple[str, int]],
     ) -> None:
         """Read row files (path, first row id) and write them as partner rows."""
-        tables = [read_table(self.files, name) for name, _ in files]
+        tables = [_narrow(read_table(self.files, name), family, side, needs, stream) for name, _ in files]
         rows = pa.concat_tables(tables).combine_chunks()
         if rows.num_rows >= SAID_ROWS_MIN:
             self.say(f"indexing {rows.num_rows:,} rows of stream '{stream.name}' for joins")

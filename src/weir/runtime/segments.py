@@ -129,7 +129,7 @@ class QuerySegments:
         selections: dict[str, tuple[SegmentRef, ...]] = {}
         families = []
         for member in members.values():
-            built = [b for b in self._segments(member, upto, muted, catalog) if len(b.ids)]
+            built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
             refs = tuple(self._reference(b, muted) for b in built)
             if member.family is None:
                 selections[member.stream] = refs
@@ -241,9 +241,7 @@ class QuerySegments:
 
     def _reference(self, built: _Built, muted: np.ndarray) -> SegmentRef:
         """The segment with a file of its muted slots, if it has any."""
-        inside = muted[(muted >= built.ids[0]) & (muted <= built.ids[-1])]
-        at = np.searchsorted(built.ids, inside)
-        slots = at[built.ids[np.minimum(at, len(built.ids) - 1)] == inside]
+        slots = _slots(built, muted)
         if not len(slots):
             return SegmentRef(built.path, None)
         mask = np.zeros(len(built.ids), np.uint8)
@@ -253,6 +251,16 @@ class QuerySegments:
         if not self._is_whole(path):
             save_arrays(self.files, path, {"muted": mask}, {})
         return SegmentRef(built.path, path)
+
+
+def _slots(built: _Built, muted: np.ndarray) -> np.ndarray:
+    """The slots of a segment whose queries are muted."""
+    if not len(built.ids):
+        return np.empty(0, np.int64)
+    inside = muted[(muted >= built.ids[0]) & (muted <= built.ids[-1])]
+    at = np.searchsorted(built.ids, inside)
+    slots: np.ndarray = at[built.ids[np.minimum(at, len(built.ids) - 1)] == inside]
+    return slots
 
 
 def _needs(segment: JoinSegment) -> tuple[Needs, Needs]:

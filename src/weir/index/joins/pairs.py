@@ -39,6 +39,7 @@ CANDIDATES_MAX = 1 << 22  # affected boxes of a block, at most
 CANDIDATES = 1 << 20  # affected boxes of a block that is neither too small to pay nor too large for the cache
 EVENTS_FIRST = 1 << 10  # events of the first block, of whose boxes nothing is known yet
 OUTPUT = 1 << 20  # pairs after which the buffer is emptied
+PAIRS = 1 << 26  # pairs of a block, if events have as many as those before; and pairs after which counting ends
 _SPARE = 4  # pairs that are written without a look at how many there are; what is too many is overwritten
 _FEW_MAX = 32  # boxes of one slot that are sorted by insertion
 
@@ -116,6 +117,8 @@ def match_pairs(
 ) -> tuple[Pairs | OverBudget, Int64s]:
     """All joining pairs of the events, or how many each slot has if there are more than `pairs_max`; and the choices.
 
+    Over budget, counting ends when there are very many: the counts are then those of the first events only.
+
     `muted` is by slot; `traits` are those of the checks, made anew if not given. The second result says how many
     events each strategy processed.
     """
@@ -152,6 +155,11 @@ def match_pairs(
         output.enumerate(frozen(block), plane, checks, traits, events, partners, first)
         size = _next_size(stop - first, len(found.matches.slots))
         first = stop
+        pairs = output.pairs
+        if pairs:
+            size = max(min(size, PAIRS * stop // pairs), 1)
+        if output.is_counting and pairs > PAIRS:
+            break
     return output.result(), choices
 
 
@@ -219,6 +227,15 @@ class _Output:
             for slots, _ in self._done:
                 self._counts += np.bincount(slots, minlength=len(self._counts))
             self._done.clear()
+
+    @property
+    def is_counting(self) -> bool:
+        return self._counting
+
+    @property
+    def pairs(self) -> int:
+        """Pairs so far, written or counted."""
+        return int(self._counts.sum()) if self._counting else self._total
 
     def result(self) -> Pairs | OverBudget:
         if self._counting:
