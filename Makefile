@@ -28,8 +28,11 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Tests that kill processes mostly wait, so they run beside the others; their report comes at the end.
 test: lint
-	$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m crash > .crash.log 2>&1 & crash=$$!; \
+	$(BIN)/python -m pytest -m "not crash"; rest=$$?; \
+	wait $$crash; killed=$$?; cat .crash.log; rm -f .crash.log; exit $$((rest + killed))
 
 soak: $(STAMP)
 	@echo "100,000 comparisons with the oracle for selections and as many for joins, in two halves, then more seeds on Spark"

@@ -97,7 +97,7 @@ def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> 
 def test_without_compiled_kernels(tmp_path: Path) -> None:
     """The same with NUMBA_DISABLE_JIT=1, held against the oracle by the same test in a process of its own."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "WEIR_SOAK": ""}
-    seeds = " or ".join(f"equal_the_oracle[{k}]" for k in (1000, 1001))
+    seeds = " or ".join(f"equal_the_oracle[{k}]" for k in (1000,))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'jit'}"]
     done = subprocess.run(
         [*command, "-k", seeds, __file__],
@@ -108,4 +108,4 @@ def test_without_compiled_kernels(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert "2 passed" in done.stdout
+    assert "1 passed" in done.stdout
