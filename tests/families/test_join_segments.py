@@ -629,7 +629,7 @@ def test_the_twin_agrees_with_a_few_cases_by_hand() -> None:
     times = ([100], [70, 71, 80, 89, 90, 91])
     rows = tuple([dict.fromkeys([*COLUMNS, "ts"])] * len(t) for t in times)
     # At τ = 100 … 109 the first is seen, and of the other those with τ − 30 < t <= τ − 20.
-    assert [j for _, j in results(everything, {}, rows, times, (None, None))] == [1, 2, 3]  # type: ignore[arg-type]
+    assert [j for _, j in results(everything, {}, rows, times, (None, None))] == [1, 2, 3]  # type: ignore[arg-type]  # rows of two
     equal_days = plain_condition(equal(column(0, "day"), column(1, "t")), {})
     day = pool(DATE)[4]
     assert equal_days({"day": day}, {"t": NOW_US})
