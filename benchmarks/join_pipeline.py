@@ -38,7 +38,8 @@ TEXT = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b WHERE r.a BETWEEN :a_lo AND :
 
 
 def make(root: str, spark: SparkSession, rows_max: int) -> Weir:
-    w = weir.open(root, spark=spark, settings={"batch_rows_max": rows_max, "slices": SLICES, "demote_pairs_min": 1 << 40})
+    settings = {"batch_rows_max": rows_max, "slices": SLICES, "demote_pairs_min": 1 << 40}
+    w = weir.open(root, spark=spark, settings=settings)
     w.stream("r", "b bigint, a bigint, ts timestamp", time="ts", keep="1 hour")
     w.stream("s", "b bigint, c bigint, ts timestamp", time="ts", keep="1 hour")
     return w

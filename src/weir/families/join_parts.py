@@ -27,7 +27,7 @@ from weir.families.join_accesses import choose_accesses
 from weir.families.join_windows import Apart
 from weir.families.joins import on_side, side_of
 from weir.index.boxes import Int32s, Int64s, Uint8s
-from weir.index.joins.pairs import Checks, traits_of
+from weir.index.joins.enumeration import Checks, traits_of
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import JoinIndex
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY

@@ -39,10 +39,11 @@ from weir.families.join_parts import Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
 from weir.families.joins import Joined, JoinFamily, joined
 from weir.families.partner_rows import PartnerRows
-from weir.families.segments import Group
+from weir.families.segments import Group, in_slots, without
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
-from weir.index.joins.pairs import Side, match_pairs
+from weir.index.joins.enumeration import Side
+from weir.index.joins.pairs import match_pairs
 from weir.index.joins.partners import Partners, locate
 from weir.index.joins.search import STRATEGIES, batch_order
 from weir.index.keys import NULL_KEY, encode_column
@@ -112,12 +113,7 @@ class JoinSegment:
         if strategies is None:
             strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
         members = list(_by_shape(family, groups, catalog, excluded))
-        ids = np.concatenate([np.empty(0, np.int64), *(m.ids for m in members)])
-        order = np.argsort(ids, kind="stable")
-        ids = ids[order]
-        assert bool(np.all(ids[1:] > ids[:-1])), "a query is in a segment once"
-        slot_of_row = np.empty(len(ids), np.int64)
-        slot_of_row[order] = np.arange(len(ids))
+        ids, slot_of_row = in_slots([m.ids for m in members])
 
         attributes = Attributes()
         resolved = [resolve(template(m.predicate, _ANY_BOXES), m.constants, attributes) for m in members]
@@ -413,15 +409,8 @@ def _by_shape(
         together.setdefault(shape, (found, []))[1].append(group)
     streams = two(catalog.streams[name.lower()] for name in family.streams)
     for found, members in together.values():
-        ids = np.concatenate([g.id_of_row() for g in members])
-        constants = members[0].constants if len(members) == 1 else pa.concat_tables([g.constants for g in members])
-        if excluded is not None and len(excluded):
-            at = np.minimum(np.searchsorted(excluded, ids), len(excluded) - 1)
-            kept = excluded[at] != ids
-            if not kept.all():
-                constants, ids = constants.filter(pa.array(kept)), ids[kept]
+        constants, ids = without(members, excluded)
         if len(ids):
-            constants = constants.combine_chunks()
             yield _Member(found.predicate, constants, ids, apart(found.scans, streams, constants))
 
 

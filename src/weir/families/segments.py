@@ -57,6 +57,29 @@ class Group:
         return np.asarray(self.ids, np.int64)
 
 
+def without(groups: Sequence[Group], excluded: np.ndarray | None) -> tuple[pa.Table, Ints]:
+    """Constants and ids of groups of one shape together, but the `excluded` ids (ascending)."""
+    ids = np.concatenate([g.id_of_row() for g in groups])
+    constants = groups[0].constants if len(groups) == 1 else pa.concat_tables([g.constants for g in groups])
+    if excluded is not None and len(excluded):
+        at = np.minimum(np.searchsorted(excluded, ids), len(excluded) - 1)
+        kept = excluded[at] != ids
+        if not kept.all():
+            constants, ids = constants.filter(pa.array(kept)), ids[kept]
+    return constants.combine_chunks(), ids
+
+
+def in_slots(ids_of_members: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """All ids, ascending: their places are the slots; and the slot of each row, members one after the other."""
+    ids = np.concatenate([np.empty(0, np.int64), *ids_of_members])
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    assert bool(np.all(ids[1:] > ids[:-1])), "a query is in a segment once"
+    slot_of_row = np.empty(len(ids), np.int64)
+    slot_of_row[order] = np.arange(len(ids))
+    return ids, slot_of_row
+
+
 class Segment:
     """Queries of one stream, ready to be matched with its rows."""
 
@@ -97,12 +120,7 @@ class Segment:
         """The segment of all queries of `groups` but the `excluded` ids (ascending: dropped or demoted)."""
         del settings  # limits were checked at registration
         members = [_Member(*shape) for shape in _by_shape(groups, excluded)]
-        ids = np.concatenate([np.empty(0, np.int64), *(m.ids for m in members)])
-        order = np.argsort(ids, kind="stable")
-        ids = ids[order]
-        assert bool(np.all(ids[1:] > ids[:-1])), "a query is in a segment once"
-        slot_of_row = np.empty(len(ids), np.int64)
-        slot_of_row[order] = np.arange(len(ids))
+        ids, slot_of_row = in_slots([m.ids for m in members])
 
         attributes = Attributes()
         resolved = [resolve(template(m.predicate, _ANY_BOXES), m.constants, attributes) for m in members]
@@ -211,16 +229,9 @@ def _by_shape(
         predicate = parts_of(group.query)[1]
         together.setdefault((predicate, tuple(map(str, group.constants.schema))), []).append(group)
     for (predicate, _), members in together.items():
-        ids = np.concatenate([g.id_of_row() for g in members])
-        constants = members[0].constants if len(members) == 1 else pa.concat_tables([g.constants for g in members])
-        if excluded is not None and len(excluded):
-            at = np.minimum(np.searchsorted(excluded, ids), len(excluded) - 1)
-            kept = excluded[at] != ids
-            if not kept.all():
-                constants, ids = constants.filter(pa.array(kept)), ids[kept]
-        if not len(ids):
-            continue
-        yield predicate, constants.combine_chunks(), ids
+        constants, ids = without(members, excluded)
+        if len(ids):
+            yield predicate, constants, ids
 
 
 def _box_table(boxes: Boxes, attributes_count: int) -> tuple[BoxTable, list[int]]:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from weir.index import strings
 from weir.index.boxes import BoxTable
 from weir.index.jit import KERNELS
-from weir.index.joins.pairs import Checks, Side, match_pairs
+from weir.index.joins.enumeration import Checks, Side
+from weir.index.joins.pairs import match_pairs
 from weir.index.joins.partners import build_partners, locate
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import STRATEGIES as JOIN_STRATEGIES

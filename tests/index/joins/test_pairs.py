@@ -14,7 +14,8 @@ import pytest
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins import pairs
 from weir.index.joins.costs import N_STRATEGIES
-from weir.index.joins.pairs import Checks, Pairs, Side, match_pairs, traits_of
+from weir.index.joins.enumeration import Checks, Side, traits_of
+from weir.index.joins.pairs import Pairs, match_pairs
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import STRATEGIES, JoinIndex
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY

@@ -2,7 +2,8 @@
 
 `lowest_bit` is the number of the lowest bit set of a word (64 if there is none), `n_bits` how many are set,
 `without_lowest_bit` the word without it (0 if there is none). `cycles` reads the counter of processor cycles (on x86
-that of time stamps, which counts at a constant rate). Uncompiled, a plain function stands for each.
+that of time stamps, which counts at a constant rate). `pick` chooses between two numbers without a branch. Uncompiled,
+a plain function stands for each.
 """
 
 from __future__ import annotations
@@ -90,3 +91,21 @@ lowest_bit, n_bits, without_lowest_bit, cycles = (
     if config.DISABLE_JIT
     else (_compiled_lowest_bit, _compiled_n_bits, _compiled_without_lowest_bit, _compiled_cycles)
 )
+
+
+def _select(typingctx: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Callable[..., Any]]:
+    """yes if condition else no, as a conditional move: marked so, LLVM does not make a branch of it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        chosen = builder.select(*arguments)
+        chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return chosen
+
+    return types.int64(types.boolean, types.int64, types.int64), generate
+
+
+def _plain_pick(condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
+    return yes if condition else no
+
+
+pick: Any = _plain_pick if config.DISABLE_JIT else intrinsic(_select)

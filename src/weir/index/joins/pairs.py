@@ -1,36 +1,23 @@
-"""Pairs: from the boxes that an event affects to its joining pairs (the second half of SSI, 3.2).
+"""Pairs: from the boxes that events affect to their joining pairs, within a budget (the second half of SSI, 3.2).
 
-An affected box contains at least one partner as far as the two access attributes go. Here its partners are enumerated,
-the stretch of the event's run with c_lo <= c <= c_hi, and what the plane does not know is checked: the event's other
-attributes once a box, the partner's other attributes and the distance of the two times once a pair. A NULL satisfies
-no check.
-
-Invariants of the result: slots ascend within an event, places ascend within (event, slot), and no (event, slot, place)
-occurs twice. Why: boxes come ascending, so slots do and the boxes of one slot are neighbours; a lone box is walked once
-from left to right; several boxes of one slot are walked together, place by place, and the first that accepts a place
-ends the tests of it.
+Affected boxes come from the index, their pairs from `weir.index.joins.enumeration`; here are blocks, buffers and what
+becomes of a batch that has too many. The result is ordered as the enumeration is.
 
 Memory: events go in blocks whose affected boxes are at most CANDIDATES_MAX (or those of one event), pairs through one
 buffer of OUTPUT pairs and the longest run; beside them only the result, which is within the budget. Over the budget
 nothing is kept and pairs are counted by slot.
-Cost: two binary searches in the run, side by side, and a copy for a box without checks, 20 to 30 ns; else a test for
-each place of its stretch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_only
-from weir.index.jit import Scalar, config, kernel
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
+from weir.index.joins.enumeration import SPARE, Boxes, Checks, Side, enumerate_pairs, traits_of
 from weir.index.joins.planes import Plane
-from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 if TYPE_CHECKING:
     from weir.index.joins.search import JoinIndex
@@ -40,33 +27,6 @@ CANDIDATES = 1 << 20  # affected boxes of a block that is neither too small to p
 EVENTS_FIRST = 1 << 10  # events of the first block, of whose boxes nothing is known yet
 OUTPUT = 1 << 20  # pairs after which the buffer is emptied
 PAIRS = 1 << 26  # pairs of a block, if events have as many as those before; and pairs after which counting ends
-_SPARE = 4  # pairs that are written without a look at how many there are; what is too many is overwritten
-_FEW_MAX = 32  # boxes of one slot that are sorted by insertion
-
-_EVENT, _PARTNER, _TIME = 1, 2, 4  # bits of a trait: which kinds of checks a box has
-
-
-class Checks(NamedTuple):
-    """What is left to check of each box: CSR by box, closed intervals over keys."""
-
-    event_offsets: Int64s  # int64[n+1]: the checks of box i on the event's side are offsets[i] .. offsets[i+1]
-    event_attribute: Int32s  # int32[·]: a row of the events' `columns`
-    event_lo: Int64s  # int64[·]: least key that satisfies the check
-    event_hi: Int64s  # int64[·]: greatest key that satisfies it
-    partner_offsets: Int64s  # int64[n+1]: the same for the partners' side
-    partner_attribute: Int32s  # int32[·]: a row of the partners' `columns`
-    partner_lo: Int64s  # int64[·]
-    partner_hi: Int64s  # int64[·]
-    slot_of_box: Int32s  # int32[n]: nondecreasing
-    apart_lo: Int64s  # int64[n]: least event time − partner time, µs; KEY_MIN for none
-    apart_hi: Int64s  # int64[n]: greatest; KEY_MAX for none
-
-
-class Side(NamedTuple):
-    """What is checked of the events, or of the partners by place."""
-
-    times: Int64s  # int64[e]: µs
-    columns: Int64s  # int64[k, e]: keys of the attributes that checks name; NULL_KEY for NULL
 
 
 class Pairs(NamedTuple):
@@ -75,28 +35,6 @@ class Pairs(NamedTuple):
     offsets: Int64s  # int64[e+1]
     slots: Int32s  # int32[p]: ascending within an event
     places: Int32s  # int32[p]: partners; ascending and unique within (event, slot)
-
-
-class _Boxes(NamedTuple):
-    """The affected boxes of a block of events, and the events' runs."""
-
-    offsets: Int64s  # int64[e+1]
-    boxes: Int32s  # int32[h]: ascending within an event
-    begin: Int64s  # int64[e]
-    end: Int64s  # int64[e]
-    values: Int64s  # int64[m]: ascending within a run
-
-
-def traits_of(checks: Checks) -> Uint8s:
-    """Which kinds of checks each box has; worth keeping with the checks when they serve many batches."""
-    traits = np.zeros(len(checks.slot_of_box), dtype=np.uint8)
-    if len(checks.event_attribute):
-        traits |= np.where(checks.event_offsets[1:] > checks.event_offsets[:-1], np.uint8(_EVENT), np.uint8(0))
-    if len(checks.partner_attribute):
-        traits |= np.where(checks.partner_offsets[1:] > checks.partner_offsets[:-1], np.uint8(_PARTNER), np.uint8(0))
-    timed = (checks.apart_lo > KEY_MIN) | (checks.apart_hi < KEY_MAX)
-    traits |= np.where(timed, np.uint8(_TIME), np.uint8(0))
-    return read_only(traits)
 
 
 def match_pairs(
@@ -151,7 +89,7 @@ def match_pairs(
             size = max((stop - first) // 4, 1)
             continue
         choices += found.choices
-        block = _Boxes(found.matches.offsets, found.matches.slots, begin[first:stop], end[first:stop], values)
+        block = Boxes(found.matches.offsets, found.matches.slots, begin[first:stop], end[first:stop], values)
         output.enumerate(frozen(block), plane, checks, traits, events, partners, first)
         size = _next_size(stop - first, len(found.matches.slots))
         first = stop
@@ -188,17 +126,17 @@ class _Output:
         self._counting = False
         self._done: list[tuple[Int32s, Int32s]] = []
         self._run_max = run_max
-        self._slots = np.empty(OUTPUT + run_max + _SPARE, dtype=np.int32)  # untouched pages cost nothing
-        self._places = np.empty(OUTPUT + run_max + _SPARE, dtype=np.int32)
+        self._slots = np.empty(OUTPUT + run_max + SPARE, dtype=np.int32)  # untouched pages cost nothing
+        self._places = np.empty(OUTPUT + run_max + SPARE, dtype=np.int32)
 
     def enumerate(
-        self, block: _Boxes, plane: Plane, checks: Checks, traits: Uint8s, events: Side, partners: Side, first: int
+        self, block: Boxes, plane: Plane, checks: Checks, traits: Uint8s, events: Side, partners: Side, first: int
     ) -> None:
         """Add the pairs of a block; `first` is the number of its first event."""
         event = candidate = 0
         n_events = len(block.begin)
         while event < n_events:
-            event, candidate, used = _enumerate(
+            event, candidate, used = enumerate_pairs(
                 block,
                 plane,
                 checks,
@@ -209,7 +147,7 @@ class _Output:
                 event,
                 candidate,
                 self._counting,
-                len(self._slots) - self._run_max - _SPARE,
+                len(self._slots) - self._run_max - SPARE,
                 self._slots,
                 self._places,
                 self._per_event,
@@ -249,253 +187,3 @@ class _Output:
             np.concatenate([slots for slots, _ in self._done]),
             np.concatenate([places for _, places in self._done]),
         )
-
-
-@kernel
-def _enumerate(
-    block: _Boxes,
-    plane: Plane,
-    checks: Checks,
-    traits: Uint8s,
-    events: Side,
-    partners: Side,
-    first: Scalar,
-    event: Scalar,
-    candidate: Scalar,
-    counting: Scalar,
-    used_max: Scalar,
-    slots: Int32s,
-    places: Int32s,
-    per_event: Int64s,
-    counts: Int64s,
-) -> tuple[Scalar, Scalar, Scalar]:
-    """Write pairs from a candidate on until more than `used_max` are written, or count all of the block.
-
-    There is room behind `used_max` for the longest run, which is what one slot of one event has at most, and some to
-    spare. Returns where to go on (event and candidate) and how many pairs were written.
-    """
-    # Arrays are taken out of their tuples once: within a loop each access would count references, which costs more
-    # than what is done with the element.
-    offsets, boxes, begin, end, values = block.offsets, block.boxes, block.begin, block.end, block.values
-    c_lo, c_hi, slot_of_box = plane.c_lo, plane.c_hi, checks.slot_of_box
-    event_offsets, event_attribute = checks.event_offsets, checks.event_attribute
-    event_lo, event_hi = checks.event_lo, checks.event_hi
-    partner_offsets, partner_attribute = checks.partner_offsets, checks.partner_attribute
-    partner_lo, partner_hi = checks.partner_lo, checks.partner_hi
-    apart_lo, apart_hi = checks.apart_lo, checks.apart_hi
-    event_times, event_columns = events.times, events.columns
-    place_times, place_columns = partners.times, partners.columns
-    used = 0
-    for e in range(event, len(begin)):
-        h, h_end = offsets[e], offsets[e + 1]
-        if e == event and candidate > h:
-            h = candidate
-        run_begin, run_end = begin[e], end[e]
-        time = event_times[first + e]
-        used_before = used
-        while h < h_end:
-            if used > used_max:
-                per_event[first + e] += used - used_before
-                return e, h, used
-            box = boxes[h]
-            slot = slot_of_box[box]
-            trait = traits[box]
-            h += 1
-            if h < h_end and slot_of_box[boxes[h]] == slot:
-                h -= 1
-                group_end = h + 2
-                while group_end < h_end and slot_of_box[boxes[group_end]] == slot:
-                    group_end += 1
-                found = _walk_together(
-                    boxes[h:group_end],
-                    plane,
-                    checks,
-                    traits,
-                    events,
-                    partners,
-                    values,
-                    run_begin,
-                    run_end,
-                    first + e,
-                    counting,
-                    places,
-                    used,
-                )
-                if counting:
-                    counts[slot] += found
-                else:
-                    slots[used : used + found] = slot
-                    used += found
-                h = group_end
-                continue
-            if trait & _EVENT:
-                k, k_end = event_offsets[box], event_offsets[box + 1]
-                if not _accepted(k, k_end, event_attribute, event_lo, event_hi, event_columns, first + e):
-                    continue
-            low, high = _stretch(values, run_begin, run_end, c_lo[box], c_hi[box])
-            if not trait & (_PARTNER | _TIME):
-                if counting:
-                    counts[slot] += high - low
-                    continue
-                for i in range(_SPARE):  # most boxes have few partners, and a loop that ends anywhere is mispredicted
-                    slots[used + i] = slot
-                    places[used + i] = low + i
-                for i in range(_SPARE, high - low):
-                    slots[used + i] = slot
-                    places[used + i] = low + i
-                used += high - low
-                continue
-            k, k_end = partner_offsets[box], partner_offsets[box + 1]
-            least, most = apart_lo[box], apart_hi[box]
-            is_timed = trait & _TIME
-            for p in range(low, high):
-                if is_timed and not least <= time - place_times[p] <= most:
-                    continue
-                if k < k_end and not _accepted(k, k_end, partner_attribute, partner_lo, partner_hi, place_columns, p):
-                    continue
-                if counting:
-                    counts[slot] += 1
-                else:
-                    slots[used] = slot
-                    places[used] = p
-                    used += 1
-        per_event[first + e] += used - used_before
-    return len(begin), 0, used
-
-
-@kernel
-def _walk_together(
-    boxes: Int32s,
-    plane: Plane,
-    checks: Checks,
-    traits: Uint8s,
-    events: Side,
-    partners: Side,
-    values: Int64s,
-    begin: Scalar,
-    end: Scalar,
-    event: Scalar,
-    counting: Scalar,
-    places: Int32s,
-    used: Scalar,
-) -> Scalar:
-    """Write or count the places that one of a slot's boxes accepts, each once and ascending; returns how many."""
-    c_lo, c_hi = plane.c_lo, plane.c_hi
-    offsets, attribute = checks.event_offsets, checks.event_attribute
-    lo, hi, columns = checks.event_lo, checks.event_hi, events.columns
-    stretches = np.empty((4, len(boxes)), dtype=np.int64)
-    lows, highs, box_of, active = stretches[0], stretches[1], stretches[2], stretches[3]
-    n = 0
-    for box in boxes:
-        if traits[box] & _EVENT and not _accepted(offsets[box], offsets[box + 1], attribute, lo, hi, columns, event):
-            continue
-        lows[n], highs[n] = _stretch(values, begin, end, c_lo[box], c_hi[box])
-        box_of[n] = box
-        n += 1
-    if n == 0:
-        return 0
-    _sort_stretches(stretches, n)
-    offsets, attribute = checks.partner_offsets, checks.partner_attribute
-    lo, hi, columns = checks.partner_lo, checks.partner_hi, partners.columns
-    apart_lo, apart_hi, place_times = checks.apart_lo, checks.apart_hi, partners.times
-    time = events.times[event]
-    # `active` are the boxes whose stretch has begun; one that ended is taken out when it is met.
-    n_active = begun = found = 0
-    p = lows[0]
-    while True:
-        while begun < n and lows[begun] <= p:
-            active[n_active] = begun
-            n_active += 1
-            begun += 1
-        i = 0
-        while i < n_active:
-            s = active[i]
-            if highs[s] <= p:
-                n_active -= 1
-                active[i] = active[n_active]
-                continue
-            box = box_of[s]
-            accepted = not traits[box] & _TIME or apart_lo[box] <= time - place_times[p] <= apart_hi[box]
-            if accepted and traits[box] & _PARTNER:
-                accepted = _accepted(offsets[box], offsets[box + 1], attribute, lo, hi, columns, p)
-            if accepted:
-                if not counting:
-                    places[used + found] = p
-                found += 1
-                break
-            i += 1
-        if n_active > 0:
-            p += 1
-        elif begun < n:
-            p = lows[begun]
-        else:
-            return found
-
-
-@kernel
-def _sort_stretches(stretches: Int64s, n: Scalar) -> None:
-    """Order the columns by where they begin. Boxes of a slot often come in that order already."""
-    if n > _FEW_MAX:
-        order = np.argsort(stretches[0, :n])
-        stretches[:, :n] = stretches[:, :n][:, order]
-        return
-    for i in range(1, n):
-        low, high, box = stretches[0, i], stretches[1, i], stretches[2, i]
-        k = i
-        while k > 0 and stretches[0, k - 1] > low:
-            stretches[0, k], stretches[1, k], stretches[2, k] = (
-                stretches[0, k - 1],
-                stretches[1, k - 1],
-                stretches[2, k - 1],
-            )
-            k -= 1
-        stretches[0, k], stretches[1, k], stretches[2, k] = low, high, box
-
-
-@kernel
-def _accepted(
-    begin: Scalar, end: Scalar, attribute: Int32s, lo: Int64s, hi: Int64s, columns: Int64s, row: Scalar
-) -> Scalar:
-    """Whether a row satisfies the checks begin .. end; NULL satisfies none."""
-    for k in range(begin, end):
-        key = columns[attribute[k], row]
-        if key == NULL_KEY or key < lo[k] or key > hi[k]:
-            return False
-    return True
-
-
-def _select(typingctx: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Callable[..., Any]]:
-    """yes if condition else no, as a conditional move: marked so, LLVM does not make a branch of it."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        chosen = builder.select(*arguments)
-        chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
-        return chosen
-
-    return types.int64(types.boolean, types.int64, types.int64), generate
-
-
-def _plain_pick(condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
-    return yes if condition else no
-
-
-_pick: Any = _plain_pick if config.DISABLE_JIT else intrinsic(_select)
-
-
-@kernel
-def _stretch(values: Int64s, begin: Scalar, end: Scalar, lo: Scalar, hi: Scalar) -> tuple[Scalar, Scalar]:
-    """The places of the run whose values are within lo .. hi, as begin and end.
-
-    Two binary searches side by side, whose steps depend on the length of the run alone and not on what is found: no
-    branch is mispredicted, and neither search waits for the other.
-    """
-    low, high, n = begin, begin, end - begin
-    while n > 1:
-        half = n >> 1
-        low = _pick(values[low + half - 1] < lo, low + half, low)
-        high = _pick(values[high + half - 1] <= hi, high + half, high)
-        n -= half
-    if n == 1:
-        low = _pick(values[low] < lo, low + 1, low)
-        high = _pick(values[high] <= hi, high + 1, high)
-    return low, high
