@@ -167,7 +167,7 @@ class Weir:
         planned = plan_registration(sql, params, self.catalog, self.settings)
         constants = constants_table(planned, params)
         checked = planned.check(constants)
-        self._library.check_quota(planned.channel, checked)
+        self._library.check_quota(planned, checked)
         group = self.registry.register(
             planned.shape.text,
             planned.shape.types,

@@ -26,6 +26,7 @@ class Settings:
     demote_pairs_min: int = 10_000  # … if it also matched at least this many of the batch's rows
     boxes_per_query_max: int = 64  # boxes one query may need after OR, IN and <> are written out
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
+    join_families_max: int = 100  # different (two streams, equalities) that standing joins may have
     sql_chars_max: int = 100_000  # length of one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
     partner_rows_max: int = 4_000_000  # rows that one segment of join partners holds at most

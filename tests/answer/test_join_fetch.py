@@ -187,6 +187,11 @@ CASES = {
         lambda t, w: equal(t["area"], w["area"]) and below(5, t["price"]),
         pairs=False,
     ),
+    "a constant in the key": Case(
+        "SELECT t.id, w.level FROM Trade t JOIN Weather w ON t.n + 1 = w.level",
+        (T, W),
+        lambda t, w: t["n"] is not None and equal(t["n"] + 1, w["level"]),
+    ),
 }
 
 
@@ -724,6 +729,41 @@ def test_quotas_of_derived_attributes_are_by_stream(tmp_path: Path) -> None:
     with pytest.raises(weir.WeirError, match="derived attributes|residual"):
         w.register("SELECT id FROM Weather WHERE level * 5 > price")
     w.register(join + "w.level + 7 > w.price")
+
+
+def test_the_number_of_families_has_a_quota(tmp_path: Path) -> None:
+    w = weir.open(tmp_path, settings={"join_families_max": 2})
+    w.stream(T, TRADE, time="ts")
+    w.stream(W, WEATHER, time="ts")
+    text = "SELECT t.id FROM Trade t JOIN Weather w ON t.n + {} = w.level WHERE t.m > {}"
+    first = w.register(text.format(1, 1))
+    for k in range(5):
+        w.register(text.format(2, k))
+    before = len(w.queries())
+    with pytest.raises(weir.WeirError, match=r"a family of its own \(Trade~Weather\), and 2 join.*_families_max"):
+        w.register(text.format(3, 1))
+    assert len(w.queries()) == before
+    w.register("SELECT id FROM Trade WHERE n > 3")  # no join
+    w.register(text.format(1, 7))
+    again = weir.open(tmp_path, settings={"join_families_max": 2})  # another process counts the same
+    with pytest.raises(weir.WeirError, match="2 join families stand"):
+        again.register(text.format(3, 1))
+    first.drop()
+    with pytest.raises(weir.WeirError, match="2 join families stand"):  # its family has another query
+        w.register(text.format(3, 1))
+    w.queries()
+    for id in [q["id"] for q in w.queries().to_pylist() if "+ 1 =" in q["shape"]]:
+        w.query(id).drop()
+    w.register(text.format(3, 1))
+
+
+def test_the_text_of_a_query_shows_constants_in_keys(tmp_path: Path) -> None:
+    w = weir.open(tmp_path)
+    w.stream(T, TRADE, time="ts")
+    w.stream(W, WEATHER, time="ts")
+    q = w.register("SELECT t.id FROM Trade t JOIN Weather w ON (t.area = 'at :c0') = (w.area = 'no') WHERE t.m > 5")
+    assert "(s0.area = 'at :c0') = (s1.area = 'no')" in q.explain()
+    assert "s0.m > 5" in q.explain()
 
 
 def test_runs_of_all_channels_are_made_by_housekeeping(world: World) -> None:

@@ -100,3 +100,43 @@ def test_only_families_with_new_rows_are_prepared(opened: tuple[Weir, DirectWeir
     direct.batch({"r": rows_of(1, 5, "a")})
     direct.batch({"r": rows_of(2, 5, "a")})
     assert not any(e.path.endswith(".rows") for e in w.files.list("cache/partners")), "side 1 has no rows yet"
+
+
+def tiers_on_disk(w: Weir) -> set[str]:
+    return {e.path for e in w.files.list("cache/partners")}
+
+
+def test_tiers_are_built_again_only_when_queries_ask_for_more(opened: tuple[Weir, DirectWeir]) -> None:
+    w, direct = opened
+    for batch in range(3):
+        direct.batch({"r": rows_of(batch, 40, "a"), "s": rows_of(batch, 5, "c")})
+    direct.batch({"s": rows_of(3, 5, "c")})  # r has no new rows from here on: its tiers stay as they are
+    direct.batch({"s": rows_of(4, 5, "c")})
+    first = {path for path in tiers_on_disk(w) if "/0/" in path}
+    more = w.register("SELECT r.a FROM r JOIN s ON r.k = s.k WHERE r.a + 3 > 9 AND s.c > 7")
+    direct.batch({"s": rows_of(5, 5, "c")})
+    second = {path for path in tiers_on_disk(w) if "/0/" in path}
+    assert len(second) == len(first)
+    assert second.isdisjoint(first)
+    more.drop()
+    direct.batch({"s": rows_of(6, 5, "c")})
+    assert {path for path in tiers_on_disk(w) if "/0/" in path} == second
+    assert len(w.query(0).fetch()) > 0
+
+
+def test_nothing_is_left_of_families_without_queries(opened: tuple[Weir, DirectWeir]) -> None:
+    w, direct = opened
+    other = w.register("SELECT r.a FROM r JOIN s ON r.k + 1 = s.k")
+    for batch in range(2):
+        direct.batch({"r": rows_of(batch, 20, "a"), "s": rows_of(batch, 20, "c")})
+    assert len({path.split("/")[2] for path in tiers_on_disk(w)}) == 2
+    other.drop()
+    direct.batch({"r": rows_of(2, 20, "a"), "s": rows_of(2, 20, "c")})
+    (left,) = {path.split("/")[2] for path in tiers_on_disk(w)}
+    # An earlier process left a family behind that no query is of now.
+    stray = Path(w.files.location) / "cache/partners/gone/0/000000000000-000000000001-0.rows"
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(b"x")
+    again = DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
+    again.batch({"r": rows_of(3, 20, "a"), "s": rows_of(3, 20, "c")})
+    assert {path.split("/")[2] for path in tiers_on_disk(w)} == {left}

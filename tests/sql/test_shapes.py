@@ -113,6 +113,14 @@ SAME = [
         "SELECT area FROM trade WHERE qty = 1 UNION SELECT area FROM weather",
         "SELECT area FROM weather UNION SELECT area FROM trade WHERE qty = 2",
     ),
+    (
+        "SELECT t.name FROM trade t, weather w WHERE t.qty + 1 = w.category AND w.category > 4",
+        "SELECT t.name FROM weather w, trade t WHERE w.category > 7 AND w.category = 1 + t.qty",
+    ),
+    (
+        "SELECT t.name FROM trade t, weather w WHERE t.area = w.area AND (t.qty + 1 = w.category OR urgent)",
+        "SELECT t.name FROM trade t, weather w WHERE t.area = w.area AND (t.qty + 2 = w.category OR urgent)",
+    ),
     ("SELECT qty + 1 AS k FROM trade GROUP BY qty + 1", "SELECT 2 + qty AS k FROM trade GROUP BY k"),
     ("SELECT name FROM trade WHERE price = 5", "SELECT name FROM trade WHERE price = NULL"),
     ("SELECT 1 AS x FROM trade GROUP BY qty + volume, volume + qty", "SELECT 2 AS x FROM trade GROUP BY qty + volume"),
@@ -145,6 +153,19 @@ DIFFERENT = [
     (
         "SELECT name FROM trade WHERE (price > 1 OR qty > 1) AND urgent",
         "SELECT name FROM trade WHERE price > 1 OR qty > 1 AND urgent",
+    ),
+    # What says which rows meet belongs to the shape.
+    (
+        "SELECT t.name FROM trade t, weather w WHERE t.qty + 1 = w.category",
+        "SELECT t.name FROM trade t, weather w WHERE t.qty + 2 = w.category",
+    ),
+    (
+        "SELECT t.name FROM trade t, weather w WHERE NOT (t.urgent OR t.qty % 3 <> w.category)",
+        "SELECT t.name FROM trade t, weather w WHERE NOT (t.urgent OR t.qty % 4 <> w.category)",
+    ),
+    (
+        "SELECT t.name FROM trade t, weather w WHERE t.urgent = (w.area = 'north')",
+        "SELECT t.name FROM trade t, weather w WHERE t.urgent = (w.area = 'it''s :c0')",
     ),
 ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow as pa
 from weir.algebra.nodes import Query
 from weir.algebra.schema import DataType, Kind
 from weir.answer.fetch import Standing
-from weir.errors import QueryError
+from weir.errors import QueryError, RegisterError
 from weir.families import joins
 from weir.families.attributes import too_many_residuals
 from weir.families.joins import Joined, joined
@@ -28,7 +29,7 @@ from weir.store.registry import GroupRef, Registry
 from weir.store.state import State
 
 _NO_LIMITS = Settings(boxes_per_query_max=1 << 30, residuals_per_stream_max=1 << 30)
-_SLOT = re.compile(r":c(\d+)\b")
+_SLOT = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|:c(\d+)\b")  # or something quoted, which is left alone
 _UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
 
 
@@ -43,6 +44,8 @@ class Library:
         self._joined: dict[tuple[str, tuple[DataType, ...]], Joined] = {}  # of those that are joins
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
+        self._families: set[str] = set()  # join families of the groups below _families_counted
+        self._families_counted = 0
 
     def group_of(self, id: int) -> GroupRef:
         """The group of a query that stands; unknown and dropped ones are errors."""
@@ -71,14 +74,43 @@ class Library:
         constants = self._constants(group, id)
 
         def put_back(slot: re.Match[str]) -> str:
-            return literal_text(constants[f"c{slot[1]}"], group.types[int(slot[1])])
+            return slot[0] if slot[1] is None else literal_text(constants[f"c{slot[1]}"], group.types[int(slot[1])])
 
-        return _SLOT.sub(put_back, group.shape_text)  # a shape has no other constants, so no quoted text either
+        return _SLOT.sub(put_back, group.shape_text)
 
-    def check_quota(self, channel: str, checked: Checked) -> None:
-        """Refuse queries that would give a stream of theirs more derived attributes than its quota."""
-        if not checked.residuals:
+    def check_quota(self, planned: Registration, checked: Checked) -> None:
+        """Refuse queries that would need more derived attributes of a stream, or join families, than the quotas."""
+        if planned.classified.family == joins.name:
+            self._check_families(planned)
+        if checked.residuals:
+            self._check_residuals(planned.channel, checked)
+
+    def _check_families(self, planned: Registration) -> None:
+        catalog, limit = self.catalog_log.read(), self.settings.join_families_max
+        new = joined(planned.query, catalog).family.name
+        self.registry.refresh()
+        groups = self.registry.groups()
+        self._families |= self._families_of(groups[self._families_counted :])
+        self._families_counted = len(groups)
+        if new in self._families or len(self._families) < limit:
             return
+        dropped = self.registry.dropped()
+        firsts = np.array([g.first_id for g in groups], np.int64)
+        ends = firsts + np.array([g.count for g in groups], np.int64)
+        gone = np.searchsorted(dropped, ends) - np.searchsorted(dropped, firsts)
+        stand = self._families_of([g for g, none in zip(groups, gone == ends - firsts, strict=True) if not none])
+        if new not in stand and len(stand) >= limit:
+            raise RegisterError(
+                f"this join needs a family of its own ({planned.channel}), and {len(stand):,} join families stand, "
+                f"at most {limit:,} are allowed",
+                hint="a family is two streams and their equalities: use the same equalities, with other conditions "
+                "beside them; drop queries; or raise the setting join_families_max",
+            )
+
+    def _families_of(self, groups: Sequence[GroupRef]) -> set[str]:
+        return {found.family.name for g in groups if (found := self._join(g)) is not None}
+
+    def _check_residuals(self, channel: str, checked: Checked) -> None:
         self.registry.refresh()
         catalog = self.catalog_log.read()
         for group in self.registry.groups()[self._counted :]:

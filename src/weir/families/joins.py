@@ -7,12 +7,13 @@ a registration needs, and what `explain` says.
 
 The condition (WHERE and all ON together) is an AND of
 
-    keys     t.area = w.area        one side over one source, the other over the other; no constants inside
+    keys     t.area = w.area        one side over one source, the other over the other; no parameters inside
     the rest                        becomes boxes, so AND, OR and NOT may mix the sources, but each comparison (LIKE,
                                     IS NULL, …) in it is over one source at most
 
-A comparison over both sources that is no key (r.a < s.b, or an equality below OR) is refused by name. Constants inside
-a key are refused because they are taken out of a query's shape: queries of one shape must be of one family.
+A comparison over both sources that is no key (r.a < s.b, or an equality below OR) is refused by name. A key may
+contain constants, which then belong to the query's shape, and so to the family; a parameter there is refused, because
+each of its values would be a family of its own.
 
 Sides are in a canonical order, by (stream, texts of the keys), so that R JOIN S and S JOIN R are one family; keys are
 sorted too. When nothing tells the sides of a self-join apart they stay as the query has them: either order is right.
@@ -36,7 +37,6 @@ from weir.algebra.nodes import (
     Comparison,
     Expression,
     Join,
-    Literal,
     Not,
     Or,
     Param,
@@ -136,10 +136,12 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
 def _key_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
     for pair in split.keys:
         for e in pair:
-            if any(isinstance(part, (Literal, Param)) for part in walk(e)):
-                return (
-                    f"the join key {expression_text(e, names)} contains a constant, and a key is made of columns only"
-                )
+            for part in walk(e):
+                if isinstance(part, Param):
+                    return (
+                        f"the join key {expression_text(e, names)} contains the parameter :{part.name}; "
+                        "write its value into the text, since queries with different keys share nothing"
+                    )
         if not has_keys(pair[0].type, pair[1].type):
             return f"{expression_text(Comparison('=', *pair), names)} compares {pair[0].type} with {pair[1].type}"
     return None

@@ -130,6 +130,7 @@ class TaskJobs(ABC):
         prepared = self.segments.prepare(plan.registry, demoted, catalog)
         arriving = {f.stream for f in rows}
         partners: list[tuple[JoinRef, PartnerRefs]] = []
+        self.partners.retain(prepared.joins)
         try:
             for join in prepared.joins:
                 if arriving.isdisjoint(join.family.streams):

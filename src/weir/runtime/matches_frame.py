@@ -7,6 +7,7 @@
     <stream>        a struct for each stream that occurs, with the columns of its row; NULL where it has no part
     <stream>_partner    the partner of an event of the same stream; there if a join of a stream with itself matched
 
+Where such a name is taken, in any case of letters (a stream `row`, or streams `t` and `t_partner`), it ends in `_`.
 Lazy: nothing but the directories of the match files is read unless the sink asks. Events are in the row files of the
 batch; partners may be of any batch, so the row files of their streams are looked up by row id. A partner that
 expired in the meantime is NULL. Match files are read piece by piece and handed on in blocks of `BLOCK_ROWS` matches.
@@ -14,7 +15,7 @@ expired in the meantime is NULL. Match files are read piece by piece and handed 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BLOCK_ROWS = 100_000
+HEAD = {
+    "query": "bigint",
+    "stream": "string",
+    "row": "bigint",
+    "time": "timestamp",
+    "partner_stream": "string",
+    "partner_row": "bigint",
+}  # the columns before the structs, and their types
 
 
 @dataclass(frozen=True)
@@ -79,10 +88,7 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
     location = context.files.location
     channels = set().union(*(channels_of(context.files, path) for path in paths))
     places = _places(context, done, channels)
-    names = {name: name for name in places}  # of struct columns: whose rows they hold
-    for one, other in (channel.split(CHANNEL) for channel in sorted(channels)):
-        if one == other:
-            names[_partner_column(one, places)] = one
+    structs = _structs(places, channels)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = open_files(location)
@@ -90,23 +96,27 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
             for k in batch.column(0).to_pylist():
                 opened: dict[str, pa.Table] = {}
                 for block in _blocks(files, paths[k]):
-                    yield _with_rows(files, block, places, names, opened)
+                    yield _with_rows(files, block, places, structs, opened)
 
-    structs = "".join(
-        f", `{column}` struct<{','.join(f'`{c.name}`:{c.type}' for c in places[name].stream.columns)}>"
-        for column, name in names.items()
-    )
-    ddl = f"query bigint, stream string, row bigint, time timestamp, partner_stream string, partner_row bigint{structs}"
+    head = ", ".join(f"{name} {type_}" for name, type_ in HEAD.items())
+    fields = {name: ",".join(f"`{c.name}`:{c.type}" for c in rows.stream.columns) for name, rows in places.items()}
+    ddl = head + "".join(f", `{column}` struct<{fields[name]}>" for (name, _), column in structs.items())
     n = max(1, min(slices, len(paths)))
     return session.range(0, len(paths), 1, n).mapInArrow(read, ddl)
 
 
-def _partner_column(stream: str, streams: Container[str]) -> str:
-    """What the struct of a self-join's partners is called: a name that no stream has."""
-    column = f"{stream}_partner"
-    while column in streams:
-        column += "_"
-    return column
+def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str, bool], str]:
+    """By stream, and whether it holds partners of the same stream: how a struct column is called."""
+    wanted = [(name, False) for name in streams]
+    wanted += [(one, True) for one, other in (c.split(CHANNEL) for c in sorted(channels)) if one == other]
+    taken, found = set(HEAD), {}
+    for name, is_partner in wanted:
+        column = f"{name}_partner" if is_partner else name
+        while column.lower() in taken:
+            column += "_"
+        taken.add(column.lower())
+        found[name, is_partner] = column
+    return found
 
 
 def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows]:
@@ -143,17 +153,20 @@ def _blocks(files: Files, path: str) -> Iterator[_Block]:
 
 
 def _with_rows(
-    files: Files, block: _Block, places: Mapping[str, _Rows], names: Mapping[str, str], opened: dict[str, pa.Table]
+    files: Files,
+    block: _Block,
+    places: Mapping[str, _Rows],
+    structs: Mapping[tuple[str, bool], str],
+    opened: dict[str, pa.Table],
 ) -> pa.RecordBatch:
     """A block with its rows beside it."""
     count = len(block.rows)
     events = places[block.stream].take(files, block.rows, opened)
-    filled = {block.stream: events}
+    filled = {(block.stream, False): events}
     partners = pa.nulls(count, pa.int64())
     if block.partner_stream is not None and block.partners is not None:
-        same = block.partner_stream == block.stream
-        column = _partner_column(block.stream, places) if same else block.partner_stream
-        filled[column] = places[block.partner_stream].take(files, block.partners, opened)
+        at = block.partner_stream, block.partner_stream == block.stream
+        filled[at] = places[block.partner_stream].take(files, block.partners, opened)
         partners = pa.array(block.partners)
     columns = [
         pa.array(block.queries),
@@ -163,10 +176,9 @@ def _with_rows(
         pa.repeat(pa.scalar(block.partner_stream, pa.string()), count),
         partners,
     ]
-    for column, name in names.items():
-        columns.append(_struct(filled.get(column), places[name].stream, count))
-    head = ["query", "stream", "row", "time", "partner_stream", "partner_row"]
-    return pa.RecordBatch.from_arrays(columns, names=[*head, *names])
+    for name, is_partner in structs:
+        columns.append(_struct(filled.get((name, is_partner)), places[name].stream, count))
+    return pa.RecordBatch.from_arrays(columns, names=[*HEAD, *structs.values()])
 
 
 def _struct(table: pa.Table | None, stream: Stream, count: int) -> pa.Array:

@@ -7,14 +7,18 @@ ones, and a tier whose rows have all expired is dropped whole. The rows of the b
 events of side 1 (see `weir.runtime.match`); it is thrown away with the batch, because row ids of an attempt that does
 not finish are given out again.
 
+A tier has the orders and attributes that standing queries ask for. It is built again when they ask for more, and kept
+as it is when they ask for less: attributes of few queries come and go.
+
 All of it is cache: row files are the truth, a file that is missing or damaged is built again, and any choice of tiers
-gives the same pairs. A tier may hold rows below the read floor; no window shows them.
+gives the same pairs. A tier may hold rows below the read floor; no window shows them. What an earlier process left is
+deleted, as are the tiers of families that no query is of any more.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,7 +41,8 @@ from weir.store.rows import read_table, times_us
 from weir.store.segments import map_arrays
 from weir.store.state import RowFiles, State
 
-PASSING = "cache/partners/passing"  # rows of the batch at hand
+FOLDER = "cache/partners"
+PASSING = f"{FOLDER}/passing"  # rows of the batch at hand
 SUFFIX = ".rows"
 MERGE_RATIO = 4
 SPAN_SHARE = 4
@@ -53,6 +58,7 @@ class _Tier:
     rows: int  # that are kept
     t_max_us: int  # of its oldest batch, as far as that is kept
     path: str = ""  # when it is written
+    has: frozenset[str] = frozenset()  # orders and attributes, when it is written
 
 
 def _inside(first: int, last: int, live: RowFiles) -> slice:
@@ -64,6 +70,19 @@ def _tier(first: int, last: int, live: RowFiles) -> _Tier:
     inside = _inside(first, last, live)
     of_oldest = _inside(first, int(live.batch[inside.start]), live)
     return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[of_oldest].max()))
+
+
+def _folder(family: JoinFamily, side: int) -> str:
+    return f"{FOLDER}/{family.name.replace(':', '-')}/{side}"
+
+
+def _asked(needs: Needs) -> Iterator[str]:
+    """What queries ask for, a text each; those without access attribute take any order."""
+    for access in needs.accesses:
+        if access is not None:
+            yield f"order {canonical(access)}"
+    for column in needs.columns:
+        yield f"column {canonical(column)}"
 
 
 def _narrow(rows: pa.Table, family: JoinFamily, side: int, needs: Needs, stream: Stream) -> pa.Table:
@@ -93,13 +112,20 @@ class PartnerSegments:
         self._engine = source_hash()  # part of every name: what another version laid out is never read
         self.costs = load(files)  # what the choice of a strategy goes by
 
+    def retain(self, joins: Iterable[JoinRef]) -> None:
+        """Delete the tiers of all families but these."""
+        used = {_folder(join.family, side) for join in joins for side in (0, 1)}
+        for folder in self._tiers.keys() - used:
+            for tier in self._tiers.pop(folder):
+                self.files.delete(tier.path)
+
     def prepare(
         self, join: JoinRef, streams: tuple[Stream, Stream], state: State, new: Sequence[RowFile]
     ) -> PartnerRefs:
         """Partner files of a family for a batch with the row files `new`, which `state` does not know yet."""
-        if not self._swept:  # what a process left that died in the middle of a batch
+        if not self._swept:  # what an earlier process left is of other tiers, or of a batch that it did not finish
             self._swept = True
-            self._sweep(PASSING)
+            self._sweep()
         family = join.family
         arriving = {f.stream for f in new}
         old: list[tuple[str, ...]] = [(), ()]
@@ -132,37 +158,35 @@ class PartnerSegments:
 
     def _old(self, family: JoinFamily, side: int, needs: Needs, stream: Stream, live: RowFiles) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""
-        folder = f"cache/partners/{family.name.replace(':', '-')}/{side}"
-        accesses = sorted("" if e is None else canonical(e) for e in needs.accesses)
-        asked = [accesses, sorted(canonical(e) for e in needs.columns)]
-        digest = hashlib.sha256(f"{self._engine} {asked}".encode()).hexdigest()[:12]
-        if folder not in self._tiers:  # a new process: what an earlier one left is of other tiers
-            self._sweep(folder)
-            self._tiers[folder] = []
-        tiers = self._with_new(self._expired(self._tiers[folder], live), live, stream.keep_us)
+        folder = _folder(family, side)
+        asked = frozenset(_asked(needs))
+        digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
+        before = self._tiers.get(folder, [])
         kept = []
-        for tier in tiers:
-            path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
-            if not self._is_whole(path):
+        for tier in self._with_new(self._expired(before, live), live, stream.keep_us):
+            if not (tier.path and asked <= tier.has and self._is_whole(tier.path)):
+                path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
                 inside = _inside(tier.first, tier.last, live)
                 files = list(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True))
                 self._build(path, family, side, needs, stream, files)
-            kept.append(replace(tier, path=path))
-        for gone in {t.path for t in self._tiers[folder]} - {t.path for t in kept}:
+                tier = replace(tier, path=path, has=asked)
+            kept.append(tier)
+        for gone in {t.path for t in before} - {t.path for t in kept}:
             self.files.delete(gone)
         self._tiers[folder] = kept
         return tuple(t.path for t in kept)
 
-    def _sweep(self, folder: str) -> None:
-        """Delete the whole files of a folder; half-written ones may be those of a driver that still lives."""
-        for entry in self.files.list(folder):
+    def _sweep(self) -> None:
+        """Delete all whole files; half-written ones may be those of a driver that still lives."""
+        for entry in self.files.list(FOLDER):
             if entry.path.endswith(SUFFIX):
                 self.files.delete(entry.path)
 
     def _expired(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
         """The tiers that still hold a row file that is kept, with what is left of them."""
         inside = [(t, _inside(t.first, t.last, live)) for t in tiers]
-        return [replace(_tier(t.first, t.last, live), path=t.path) for t, at in inside if at.stop > at.start]
+        left = [(t, _tier(t.first, t.last, live)) for t, at in inside if at.stop > at.start]
+        return [replace(now, path=t.path, has=t.has) for t, now in left]
 
     def _with_new(self, tiers: list[_Tier], live: RowFiles, keep_us: int | None) -> list[_Tier]:
         """The tiers, one more for what came since, and small neighbours merged."""

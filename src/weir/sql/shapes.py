@@ -3,9 +3,10 @@
 `shape_of` brings a query into canonical form (sql/canonical.py) and replaces every constant, literal or user's
 parameter, in the select list, the windows and the conditions, by `:c0`, `:c1`, … in the order of the text. A
 constant of a grouping key is one slot wherever the key is repeated, or the text would no longer be a legal
-grouped query.
+grouped query. A literal inside an equality that connects two sources (`r.a + 1 = s.b`) stays where it is: it says
+which rows meet, and queries of one shape share that.
 
-Invariants: queries that differ only in constants or in the order of commutative parts have equal `text` (their
+Invariants: queries that differ only in such constants or in the order of commutative parts have equal `text` (their
 slots' types may differ, and with them the types of results: key anything shared by `(text, types)`); slot i has the
 same role in all of them; lowering `text` with `types` gives `query` again. Cost: that of the canonical form.
 """
@@ -16,13 +17,18 @@ from dataclasses import dataclass, replace
 
 from weir.algebra.format import sql_text
 from weir.algebra.nodes import (
+    And,
     Bound,
+    ColumnRef,
+    Comparison,
     Distinct,
     Expression,
     GroupBy,
     Join,
     Literal,
     Node,
+    Not,
+    Or,
     Param,
     Project,
     Query,
@@ -31,8 +37,9 @@ from weir.algebra.nodes import (
     SetOperation,
     Window,
     children,
+    walk,
 )
-from weir.algebra.rebuild import scans, with_children
+from weir.algebra.rebuild import rebuild, scans, with_children
 from weir.algebra.schema import DataType
 from weir.sql.canonical import canonical
 
@@ -129,16 +136,32 @@ class _Taking:
             return replace(node, window=self._window(node.window))
         if isinstance(node, Join):
             sources = tuple([self._sources(c) for c in node.children])
-            return Join(sources, None if node.predicate is None else self.expression(node.predicate))
+            return Join(sources, None if node.predicate is None else self._condition(node.predicate, True))
         assert isinstance(node, Select)
         child = self._sources(node.child)
         return Select(child, self.expression(node.predicate))
+
+    def _condition(self, e: Expression, wanted: bool) -> Expression:
+        """A condition of a join that must be true (wanted) or false; its join keys keep their literals."""
+        if isinstance(e, Not):
+            return Not(self._condition(e.arg, not wanted))
+        if isinstance(e, (And, Or)) and isinstance(e, And) == wanted:
+            return replace(e, args=tuple([self._condition(arg, wanted) for arg in e.args]))
+        if isinstance(e, Comparison) and e.op == ("=" if wanted else "<>") and _connects(e):
+            return rebuild(e, lambda part: self.constant(part) if isinstance(part, Param) else part)
+        return self.expression(e)
 
     def _window(self, window: Window) -> Window:
         begin = None if window.begin is None else Bound(window.begin.relative, self.constant(window.begin.offset_us))
         end = None if window.end is None else Bound(window.end.relative, self.constant(window.end.offset_us))
         rows = None if window.rows is None else self.constant(window.rows)
         return Window(begin, end, rows)
+
+
+def _connects(e: Comparison) -> bool:
+    """Whether each side is over one source, and not over the same one."""
+    left, right = ({p.source for p in walk(side) if isinstance(p, ColumnRef)} for side in (e.left, e.right))
+    return len(left) == len(right) == 1 and left != right
 
 
 class _KeyPlaces:

@@ -44,6 +44,7 @@ KIND = "select_join"
 PLACEMENTS = ("clustered", "scattered", "wide", "open")
 _NUMBERS = (INT, INT, BIGINT, BIGINT, DOUBLE, decimal(9, 2))
 _FEW_VALUES = (Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE)  # types whose columns meet most often
+_KEY_FORMS = ("-{0}", "abs({0})", "CAST({0} AS bigint)", "{0} + 1", "2 * {0}", "{0} % 3")
 _KEEPS_US = (None, None, 86_400_000_000, 3_600_000_000, 1_800_000_000)
 
 
@@ -178,7 +179,9 @@ class _JoinDraft(Draft):
             sides = [phrases.name(left, a), phrases.name(right, b)]
             if a.type.is_numeric and self.rng.random() < 0.08:
                 place = self.rng.randrange(2)
-                sides[place] = self.rng.choice(("-{0}", "abs({0})", "CAST({0} AS bigint)")).format(sides[place])
+                sides[place] = self.rng.choice(
+                    ("-{0}", "abs({0})", "CAST({0} AS bigint)", "{0} + 1", "2 * {0}", "{0} % 3")
+                ).format(sides[place])
             if self.rng.random() < 0.3:
                 sides.reverse()
             keys.append(" = ".join(sides))

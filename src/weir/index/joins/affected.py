@@ -64,7 +64,7 @@ class Structures(NamedTuple):
     plane: Plane
     codes: Codes
     lists: Lists  # of sweep, join-first and select-first
-    sets: StabbingSets
+    sets: StabbingSets  # of all groups; of hotspots only if ssi was not built
     hotspots: Hotspots
     selected: EqualWidth  # a-intervals of all boxes
 
@@ -240,10 +240,14 @@ def _stab(
     if strategy == SELECT_FIRST:
         return stab_select_first(built.lists, plane, doubt, a, a_code, begin, end, values, codes, coded, found, 0)
     if strategy == SSI:
-        return stab_stabbing_sets(built.sets, plane, points, doubt, a, a_code, begin, end, values, doubtful, found, 0)
+        sets = built.sets
+        return stab_stabbing_sets(
+            sets, sets.numbers, plane, points, doubt, a, a_code, begin, end, values, doubtful, found, 0
+        )
     if strategy == HOTSPOT:
+        hotspots, sets = built.hotspots, built.sets
         return stab_hotspots(
-            built.hotspots, plane, points, doubt, a, a_code, begin, end, values, codes, coded, doubtful, found, 0
+            hotspots, sets, plane, points, doubt, a, a_code, begin, end, values, codes, coded, doubtful, found, 0
         )
     assert strategy == SWEEP
     return stab_sweep(built.lists, plane, doubt, a, a_code, begin, end, values, codes, doubtful, found, 0)

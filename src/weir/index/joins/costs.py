@@ -129,7 +129,7 @@ class Description(NamedTuple):
 
 def describe(built: Structures) -> Description:
     """What the model needs to know of an index."""
-    plane, lists, sets, hot = built.plane, built.lists, built.sets, built.hotspots.sets
+    plane, lists, sets, hot = built.plane, built.lists, built.sets, built.hotspots.groups
     codes = n_codes(built.codes.c)
     begins = lists.classes[:, FIRST_LIST]
     ends = np.append(begins, len(lists.lists) - 1)[1:]
@@ -139,16 +139,17 @@ def describe(built: Structures) -> Description:
     bounds = np.concatenate((plane.c_lo[plane.c_lo > KEY_MIN], plane.c_hi[plane.c_hi < KEY_MAX]))
     least, greatest = (float(bounds.min()), float(bounds.max())) if len(bounds) else (0.0, 0.0)
     tables = [_reached(reach, share)]
-    for groups in (sets, hot):
-        low = np.maximum(groups.lowest.astype(np.float64), least)
-        high = np.minimum(groups.highest.astype(np.float64), greatest)
+    for groups in (sets.numbers, hot):
+        low = np.maximum(sets.lowest[groups].astype(np.float64), least)
+        high = np.minimum(sets.highest[groups].astype(np.float64), greatest)
         width = np.clip((high - low) / max(greatest - least, 1.0), 0.0, 1.0)
-        tables += [_reached(width, np.ones(len(width))), _reached(width, groups.sizes / max(groups.sizes.sum(), 1))]
+        sizes = sets.sizes[groups]
+        tables += [_reached(width, np.ones(len(width))), _reached(width, sizes / max(sizes.sum(), 1))]
     return Description(
         float(len(plane.a_lo)),
         float(built.hotspots.n_scattered[0]),
-        float(len(hot.sizes)),
-        float(np.sqrt(hot.sizes).sum()),
+        float(len(hot)),
+        float(np.sqrt(sets.sizes[hot]).sum()),
         float(len(sets.sizes)),
         float(np.sqrt(sets.sizes).sum()),
         float(len(begins)),

@@ -4,7 +4,8 @@ A group of the canonical stabbing partition with at least α·n boxes is a hotsp
 stabbing sets cost an event a bounded number of groups, however the boxes lie; what is in smaller groups is looked up
 box by box, as far as it contains the event's a.
 
-Cost of an event: that of both parts. Size: that of both parts, a box being in one of them.
+Cost of an event: that of both parts. Size: that of the scattered part; the hotspots are groups of stabbing sets, which
+may have others too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from weir.index.boxes import Int32s, Int64s
 from weir.index.histograms import EqualWidth
@@ -21,7 +23,7 @@ from weir.index.joins.lean import lean
 from weir.index.joins.lists import Lists, build_lists
 from weir.index.joins.planes import Plane
 from weir.index.joins.select_first import stab_select_first
-from weir.index.joins.stabbing_sets import StabbingSets, build_stabbing_sets, stab_stabbing_sets
+from weir.index.joins.stabbing_sets import StabbingSets, stab_stabbing_sets
 from weir.index.stabbing import Partition
 
 _BUCKETS = 256
@@ -30,19 +32,22 @@ _BUCKETS = 256
 class Hotspots(NamedTuple):
     """Both parts, and what the router asks of the scattered one."""
 
-    sets: StabbingSets
+    groups: Int32s  # int32[η]: the stabbing sets that are hotspots, ascending
     scattered: Lists
     n_scattered: Int64s  # int64[1]: scattered boxes
     selected: EqualWidth  # their a-intervals
 
 
-def build_hotspots(plane: Plane, coded: Coded, partition: Partition, alpha: float, n_a: int, n_c: int) -> Hotspots:
-    """Both parts of a partition of the plane's c-intervals; codes of a are below `n_a`, of c below `n_c`."""
+def is_hot(partition: Partition, alpha: float) -> npt.NDArray[np.bool_]:
+    """bool[g]: which groups of a partition are hotspots."""
     sizes = np.bincount(partition.group_of_interval, minlength=len(partition.points))
-    hot = sizes >= alpha * len(partition.group_of_interval)
-    scattered = np.flatnonzero(~hot[partition.group_of_interval])
+    return sizes >= alpha * len(partition.group_of_interval)
+
+
+def build_hotspots(plane: Plane, coded: Coded, groups: Int32s, scattered: Int64s, n_a: int, n_c: int) -> Hotspots:
+    """Both parts: stabbing sets with the numbers `groups`, and boxes; codes of a are below `n_a`, of c below `n_c`."""
     return Hotspots(
-        build_stabbing_sets(plane, coded, partition, np.flatnonzero(hot), n_a),
+        groups,
         build_lists(coded, scattered, n_a, n_c),
         np.array([len(scattered)], dtype=np.int64),
         EqualWidth.of_intervals(plane.a_lo[scattered], plane.a_hi[scattered], _BUCKETS),
@@ -52,6 +57,7 @@ def build_hotspots(plane: Plane, coded: Coded, partition: Partition, alpha: floa
 @lean
 def stab_hotspots(
     hotspots: Hotspots,
+    sets: StabbingSets,
     plane: Plane,
     c_points: Points,
     doubt: Scalar,
@@ -67,6 +73,6 @@ def stab_hotspots(
     used: Scalar,
 ) -> Scalar:
     """Append the boxes that the event affects; the arguments are those of the two strategies."""
-    sets, scattered = hotspots.sets, hotspots.scattered
-    used = stab_stabbing_sets(sets, plane, c_points, doubt, a, a_code, begin, end, values, doubtful, out, used)
-    return stab_select_first(scattered, plane, doubt, a, a_code, begin, end, values, codes, coded, out, used)
+    groups = hotspots.groups
+    used = stab_stabbing_sets(sets, groups, plane, c_points, doubt, a, a_code, begin, end, values, doubtful, out, used)
+    return stab_select_first(hotspots.scattered, plane, doubt, a, a_code, begin, end, values, codes, coded, out, used)

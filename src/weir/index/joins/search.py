@@ -4,7 +4,7 @@ Strategies answer the same question, which boxes an event affects, and give the 
 cost, and in which events they are good at (SSI, 4.1). `search` uses one of them for the batch, or for each event the
 one that is expected to be cheapest. `estimates` shows what the router expects, `cycles` what one strategy really takes.
 
-Sweep, join-first and select-first share their lists; stabbing sets and hotspots have structures of their own. Only the
+Sweep, join-first and select-first share their lists; ssi and hotspot share stabbing sets. Only the
 strategies asked for are built, and an index built for some of them answers by any of these.
 
 Memory of a search: the result, and buffers of 12 bytes a box and 2 a partner row, of which only what is used is ever
@@ -48,7 +48,7 @@ from weir.index.joins.costs import (
     describe,
     prepare,
 )
-from weir.index.joins.hotspot import Hotspots, build_hotspots
+from weir.index.joins.hotspot import Hotspots, build_hotspots, is_hot
 from weir.index.joins.lists import Lists, build_lists
 from weir.index.joins.planes import Plane, check
 from weir.index.joins.stabbing_sets import StabbingSets, build_stabbing_sets
@@ -87,15 +87,18 @@ class JoinIndex:
         codes = build_codes(plane)
         coded = encode_plane(codes, plane)
         n_a, n_c = n_codes(codes.a), n_codes(codes.c)
-        nothing = Partition(np.empty(0, np.int32), np.empty(0, np.int64))
-        partition = canonical(plane.c_lo, plane.c_hi) if numbers & {SSI, HOTSPOT} else nothing
-        stabbed = partition if SSI in numbers else nothing
+        partition = Partition(np.empty(0, np.int32), np.empty(0, np.int64))
+        if numbers & {SSI, HOTSPOT}:
+            partition = canonical(plane.c_lo, plane.c_hi)
+        hot = is_hot(partition, alpha)
+        in_sets = np.full(len(hot), True) if SSI in numbers else hot
+        scattered = np.flatnonzero(~hot[partition.group_of_interval]) if HOTSPOT in numbers else every[:0]
         built = Structures(
             plane,
             codes,
             build_lists(coded, every if numbers & {SWEEP, JOIN_FIRST, SELECT_FIRST} else every[:0], n_a, n_c),
-            build_stabbing_sets(plane, coded, stabbed, np.arange(len(stabbed.points)), n_a),
-            build_hotspots(plane, coded, partition if HOTSPOT in numbers else nothing, alpha, n_a, n_c),
+            build_stabbing_sets(plane, coded, partition, np.flatnonzero(in_sets), n_a),
+            build_hotspots(plane, coded, np.flatnonzero(hot[in_sets]).astype(np.int32), scattered, n_a, n_c),
             EqualWidth.of_intervals(plane.a_lo, plane.a_hi, _BUCKETS),
         )
         return cls(built, sum(1 << number for number in numbers))
@@ -111,7 +114,7 @@ class JoinIndex:
             return kind(*(arrays[f"{name}_{field}"] for field in kind._fields))
 
         hotspots = Hotspots(
-            part(StabbingSets, "hotspots_sets"),
+            arrays["hotspots_groups"],
             part(Lists, "hotspots_scattered"),
             arrays["hotspots_n_scattered"],
             part(EqualWidth, "hotspots_selected"),

@@ -39,6 +39,7 @@ _BELOW_TOP = np.int64((1 << 48) - 1)  # all fields but the top one
 class StabbingSets(NamedTuple):
     """Groups of a stabbing partition, by ascending points."""
 
+    numbers: Int32s  # int32[g]: 0, 1, …: all groups
     points: Int64s  # int64[g]: the point that stabs the group
     lowest: Int64s  # int64[g]: least c_lo of the group
     highest: Int64s  # int64[g]: greatest c_hi of the group
@@ -79,6 +80,7 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
     offsets, low = distribute(np.argsort(low_words, kind="stable"), begin, end, int(n_cells.sum()))
     _, high = distribute(np.argsort(high_words, kind="stable"), begin, end, int(n_cells.sum()))
     return StabbingSets(
+        np.arange(len(groups), dtype=np.int32),
         np.ascontiguousarray(partition.points[groups], dtype=np.int64),
         lowest,
         highest,
@@ -96,6 +98,7 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
 @lean
 def stab_stabbing_sets(
     sets: StabbingSets,
+    groups: Int32s,
     plane: Plane,
     c_points: Points,
     doubt: Scalar,
@@ -108,14 +111,14 @@ def stab_stabbing_sets(
     out: Int32s,
     used: Scalar,
 ) -> Scalar:
-    """Append the boxes of all groups that the event affects."""
+    """Append the boxes of the given groups, which ascend, that the event affects."""
     points, offsets = sets.points, sets.list_offsets
     of_a = (a_code << 16) | (FLIP - a_code) | PASSES
     a_doubt = (a_code & doubt) * _A_FIELDS
     above = begin  # first partner above the group's point
     coded = begin - 1  # the `above` that these codes are for
     q1_code, q2_code = np.int64(-1), np.int64(-1)
-    for g in range(len(points)):
+    for g in groups:
         above = _first_above(values, above, end, points[g])
         by_q1 = above > begin and values[above - 1] >= sets.lowest[g]
         by_q2 = above < end and values[above] <= sets.highest[g] and not (by_q1 and values[above - 1] == points[g])
