@@ -165,7 +165,7 @@ DIFFERENT = [
     ),
     (
         "SELECT t.name FROM trade t, weather w WHERE t.urgent = (w.area = 'north')",
-        "SELECT t.name FROM trade t, weather w WHERE t.urgent = (w.area = 'it''s :c0')",
+        "SELECT t.name FROM trade t, weather w WHERE t.urgent = (w.area = 'it\\'s :c0')",
     ),
 ]
 

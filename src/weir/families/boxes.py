@@ -9,6 +9,7 @@ The result is a disjunction of conjunctions of atoms, each one a constraint on o
     d * :c0 < 5             the derived attribute d * c0, one for each distinct constant
     s LIKE :c0              the column s for texts and prefixes, else a boolean derived attribute
     a < b, x IS NULL, …     a boolean derived attribute that must be 1 (or 0)
+    r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows: times and 32-bit numbers of two sources
     x IS NOT NULL           the column, any value
     x <> :c0 AND x <> :c1   the column, k + 1 gaps between the k excluded intervals; not 2^k boxes
 
@@ -22,7 +23,7 @@ query. DESIGN.md section 2; PSoup 4.2.2 has the predicates, CSJQ section 3 the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 
@@ -32,6 +33,7 @@ from weir.algebra.nodes import (
     And,
     Arithmetic,
     Cast,
+    ColumnRef,
     Comparison,
     Expression,
     IsNull,
@@ -41,7 +43,7 @@ from weir.algebra.nodes import (
     Not,
     Or,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DataType, Kind
+from weir.algebra.schema import BIGINT, BOOLEAN, INTERVAL, DataType, Kind
 from weir.errors import RegisterError
 from weir.families.attributes import is_constant, params_of
 from weir.families.bounds import DAY_US, comparable
@@ -52,6 +54,7 @@ MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _WHOLE = (Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 _TIMES = (Kind.TIMESTAMP, Kind.INTERVAL)
+_DIFFERENCES = {Kind.INT: BIGINT, Kind.TIMESTAMP: INTERVAL}  # and their types
 _NO_ROW = pa.table({"none": [0]})
 
 
@@ -193,6 +196,8 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
         op, left, right = MIRRORED[op], right, left
     if right.type.kind is Kind.NULL and is_constant(right):
         return []
+    if not is_constant(right) and (moved := _moved(op, left, right)) is not None:
+        op, left, right = moved
     if not is_constant(right) or not comparable(left.type, right.type):
         return _boolean(e, wanted)
     attribute, steps = _solved(left)
@@ -202,6 +207,44 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
     if op == "<>" and open_attribute:
         return [(_interval(attribute, half, left, right, steps),) for half in "<>"]
     return [(_interval(attribute, op, left, right, steps),)]
+
+
+def _moved(op: str, left: Expression, right: Expression) -> tuple[str, Expression, Expression] | None:
+    """x − y op c for a comparison of two sources, x being of the lesser; None where that may not be the same.
+
+    Only kinds are moved whose differences do not overflow.
+    """
+    columns: dict[int, tuple[int, ColumnRef]] = {}
+    constants: list[tuple[int, Expression]] = []
+    for sign, term in (*_signed(left, 1), *_signed(right, -1)):
+        if is_constant(term):
+            constants.append((sign, term))
+        elif isinstance(term, ColumnRef) and term.type.kind in _DIFFERENCES and term.source not in columns:
+            columns[term.source] = sign, term
+        else:
+            return None
+    if len(columns) != 2 or sum(sign for sign, _ in columns.values()) != 0:
+        return None
+    (sign, x), (_, y) = (columns[source] for source in sorted(columns))
+    type_ = _DIFFERENCES[x.type.kind]
+    kinds = (Kind.INT, Kind.BIGINT) if type_ == BIGINT else (Kind.INTERVAL,)
+    if x.type != y.type or any(c.type.kind not in kinds for _, c in constants):
+        return None
+    bound: Expression = Literal(0, type_)
+    for of_constant, constant in constants:  # sign · (x − y) + Σ op 0
+        bound = Arithmetic("-" if of_constant == sign else "+", bound, constant, type_)
+    return op if sign > 0 else MIRRORED[op], Arithmetic("-", x, y, type_), bound
+
+
+def _signed(e: Expression, sign: int) -> Iterator[tuple[int, Expression]]:
+    """The terms of a sum."""
+    if isinstance(e, Arithmetic) and e.op in "+-" and not is_constant(e):
+        yield from _signed(e.left, sign)
+        yield from _signed(e.right, sign if e.op == "+" else -sign)
+    elif isinstance(e, Negate) and not is_constant(e):
+        yield from _signed(e.arg, -sign)
+    else:
+        yield sign, e
 
 
 def _interval(attribute: Expression, op: str, left: Expression, right: Expression, steps: tuple[Step, ...]) -> Atom:

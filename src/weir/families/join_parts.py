@@ -3,7 +3,9 @@
 The rectangles of a part's boxes over its access attributes, one a side, are a plane, indexed once for events of side 0
 and, with the axes exchanged, once for events of side 1 (`weir.index.joins`). A side without access attribute reaches
 from NULL to the last key, so every event, or every partner, is inside. The constraints that are left are kept as CSR
-by box, once for both directions: what is checked of events in one is checked of partners in the other.
+by box, once for both directions: what is checked of events in one is checked of partners in the other. Conditions over
+both sides are attributes of pairs: the difference of the two times becomes part of the time bounds, others are kept
+for whoever evaluates them (`weir.families.join_conditions`).
 
 Invariants: boxes are in the order of their slots, and all boxes of a slot are in one part; every box constrains the
 part's access attributes.
@@ -20,12 +22,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from weir.algebra.nodes import Expression
-from weir.families.bounds import Ints
+from weir.algebra.nodes import Absolute, Arithmetic, ColumnRef, Expression
+from weir.families.bounds import Bools, Ints
 from weir.families.instances import Boxes
 from weir.families.join_accesses import choose_accesses
 from weir.families.join_windows import Apart
-from weir.families.joins import on_side, side_of
+from weir.families.joins import BOTH, on_side, side_of
 from weir.index.boxes import Int32s, Int64s, Uint8s
 from weir.index.joins.enumeration import Checks, traits_of
 from weir.index.joins.planes import Plane
@@ -62,6 +64,7 @@ class Part:
     indexes: tuple[JoinIndex, JoinIndex]  # by the side of the events
     remaining: tuple[Remaining | None, Remaining | None]  # by side; None: nothing is left to check
     slot_of_box: Int32s  # int32[n]
+    conditions: Remaining | None  # on attributes of pairs
     apart: Apart | None  # of each box: bounds of t0 − t1; None: all have the same
     tightest: tuple[int, int]  # the greatest lower and the least upper bound
     widest: tuple[int, int]  # the least lower and the greatest upper one
@@ -87,7 +90,9 @@ class Part:
             apart = Apart(*np.zeros((2, count), np.int64))
             if timed:
                 apart = self.apart or Apart(*(np.full(count, bound, np.int64) for bound in self.tightest))
-            checks = Checks(*event, *partner, self.slot_of_box, *apart)
+            # Conditions are of boxes, so pairs are needed by box.
+            slots = self.slot_of_box if self.conditions is None else np.arange(count, dtype=np.int32)
+            checks = Checks(*event, *partner, slots, *apart)
             self._checks[side, timed] = checks, _traits(checks, timed)
         return self._checks[side, timed]
 
@@ -98,6 +103,8 @@ class Part:
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but `meta`, as flat arrays; the plane, which both indexes have, once."""
         found: dict[str, np.ndarray] = {"slot_of_box": self.slot_of_box}
+        if self.conditions is not None:
+            found |= {f"conditions.{name}": array for name, array in self.conditions._asdict().items()}
         if self.apart is not None:
             found |= {f"apart.{name}": array for name, array in self.apart._asdict().items()}
         for side in (0, 1):
@@ -128,6 +135,7 @@ class Part:
             two(JoinIndex.from_arrays(index) for index in (straight, turned)),
             two(_read(Remaining, below(arrays, f"remaining.{side}.")) for side in (0, 1)),
             arrays["slot_of_box"],
+            _read(Remaining, below(arrays, "conditions.")),
             _read(Apart, below(arrays, "apart.")),
             two(meta["tightest"]),
             two(meta["widest"]),
@@ -147,17 +155,32 @@ def _read(kind: Callable[..., T], arrays: Mapping[str, np.ndarray]) -> T | None:
 
 
 class Sides:
-    """Attributes split by side, and numbered within it."""
+    """Attributes split by side, those of pairs (BOTH) as a third one, and numbered within it."""
 
-    def __init__(self, expressions: Sequence[Expression]) -> None:
+    def __init__(self, expressions: Sequence[Expression], times: tuple[str, str]) -> None:
         self.side = np.array([side_of(e) for e in expressions], np.int64)  # int64[k]: of each attribute
         self.number = np.zeros(len(expressions), np.int64)  # int64[k]: within its side
-        home: tuple[list[Expression], list[Expression]] = ([], [])
+        self.times = [_time_form(e, times) for e in expressions]  # of each attribute
+        home: tuple[list[Expression], list[Expression], list[Expression]] = ([], [], [])
         for k, e in enumerate(expressions):
             mine = home[self.side[k]]
             self.number[k] = len(mine)
-            mine.append(on_side(e, {0: 0, 1: 0}))
+            mine.append(e if self.side[k] == BOTH else on_side(e, {0: 0, 1: 0}))
         self.expressions = home
+
+
+def _time_form(e: Expression, times: tuple[str, str]) -> str:
+    """How an attribute of pairs is made of their two times, which are the columns `times`; "" if it is not."""
+    size = isinstance(e, Absolute)
+    inner = e.arg if isinstance(e, Absolute) else e
+    if not (isinstance(inner, Arithmetic) and inner.op == "-"):
+        return ""
+    first, second = inner.left, inner.right
+    if not (isinstance(first, ColumnRef) and isinstance(second, ColumnRef) and first.source != second.source):
+        return ""
+    if any(c.name != times[c.source] for c in (first, second)):
+        return ""
+    return "|t0 - t1|" if size else "t0 - t1" if first.source == 0 else "t1 - t0"
 
 
 def build_parts(
@@ -201,13 +224,19 @@ def _part(
             spans.append((lo[reached], hi[reached]))
         rest = np.flatnonzero((sides.side[attribute] == side) & (attribute != access[side]))
         named, place = np.unique(attribute[rest], return_inverse=True)
-        offsets = np.zeros(len(mine) + 1, np.int64)
-        np.cumsum(np.bincount(box[rest], minlength=len(mine)), out=offsets[1:])
+        offsets = _offsets(box[rest], len(mine))
         left.append(Remaining(offsets, place.astype(np.int32), lo[rest], hi[rest]) if len(rest) else None)
         checked.append(tuple(sides.number[named].tolist()))
-    planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
     slots = boxes.row_of_box[mine]
     own = Apart(bounds.lo[slots], bounds.hi[slots])
+    paired = np.flatnonzero(sides.side[attribute] == BOTH)
+    paired = paired[~_taken_as_times(own, box, attribute, lo, hi, paired, sides)]
+    conditions = None
+    if len(paired):
+        conditions = Remaining(
+            _offsets(box[paired], len(mine)), sides.number[attribute[paired]].astype(np.int32), lo[paired], hi[paired]
+        )
+    planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
     tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
     return Part(
         two(-1 if n < 0 else int(sides.number[n]) for n in access),
@@ -215,10 +244,40 @@ def _part(
         two(JoinIndex.build(plane, alpha=alpha, strategies=strategies) for plane in planes),
         two(left),
         slots.astype(np.int32),
+        conditions,
         None if tightest == widest else own,
         tightest,
         widest,
     )
+
+
+def _taken_as_times(own: Apart, box: Ints, attribute: Ints, lo: Ints, hi: Ints, paired: Ints, sides: Sides) -> Bools:
+    """Which of the constraints `paired` are about times; these narrow the bounds of their boxes."""
+    taken = np.zeros(len(paired), bool)
+    for number in np.unique(attribute[paired]).tolist():
+        form = sides.times[number]
+        mine = attribute[paired] == number
+        if form == "|t0 - t1|":
+            mine &= lo[paired] <= 0  # a least distance is no interval
+        if not form or not mine.any():
+            continue
+        at = paired[mine]
+        least, most = lo[at], hi[at]
+        if form != "t0 - t1":
+            least, most = np.where(most == KEY_MAX, KEY_MIN, -most), np.where(least == KEY_MIN, KEY_MAX, -least)
+        if form == "|t0 - t1|":
+            most = hi[at]
+        own.lo[box[at]] = np.maximum(own.lo[box[at]], least)
+        own.hi[box[at]] = np.minimum(own.hi[box[at]], most)
+        taken |= mine
+    return taken
+
+
+def _offsets(box: Ints, count: int) -> Ints:
+    """Offsets of a CSR whose entries are of these boxes, ascending."""
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(box, minlength=count), out=offsets[1:])
+    return offsets
 
 
 def below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -3,7 +3,8 @@
 A box constrains attributes of side 0 and of side 1. Each slot has one access attribute a side, or none
 (`weir.families.join_accesses`), and slots with the same two form a *part* (`weir.families.join_parts`), which is
 searched by them; other constraints, and how far apart in time two rows may be (`weir.families.join_windows`), are
-checks of each pair. A slot is in one part only, so parts never find a pair twice.
+checks of each pair. Conditions over both sides are evaluated last (`weir.families.join_conditions`), for blocks of
+candidate pairs. A slot is in one part only, so parts never find a pair twice.
 
 Like a selection's segment it is immutable, made of flat arrays and a small JSON description, and comes back from
 memory-mapped arrays without copying: attributes are decoded when they are first evaluated.
@@ -35,23 +36,28 @@ from weir.families.boxes import template
 from weir.families.codec import from_json, to_json
 from weir.families.evaluate import evaluate
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
+from weir.families.join_conditions import columns_of, satisfied
 from weir.families.join_parts import Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
-from weir.families.joins import Joined, JoinFamily, joined
+from weir.families.joins import BOTH, Joined, JoinFamily, joined
 from weir.families.partner_rows import PartnerRows
 from weir.families.segments import Group, in_slots, without
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
-from weir.index.joins.enumeration import Side
-from weir.index.joins.pairs import match_pairs
+from weir.index.joins.enumeration import Checks, Side
+from weir.index.joins.pairs import Pairs, match_pairs
 from weir.index.joins.partners import Partners, locate
-from weir.index.joins.search import STRATEGIES, batch_order
+from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
 from weir.index.keys import NULL_KEY, encode_column
 from weir.index.strings import StringDictionary, find
 from weir.settings import Settings
 
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
 _ANY_BOXES = 1 << 30  # what was registered stays registered, also under a lower cap
+EVENTS_FIRST = 1 << 10  # events of the first block whose candidates are examined
+CANDIDATES = 1 << 20  # candidates of a block that is neither too small to pay nor too large
+CANDIDATES_MAX = 1 << 22  # candidates of a block, at most
+EXAMINED_SHARE = 4  # candidates that may be examined for a pair that may be written
 _NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
@@ -72,23 +78,33 @@ class JoinSegment:
         self,
         family: JoinFamily,
         ids: Ints,
-        attributes: tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]],
-        dictionaries: tuple[Mapping[int, StringDictionary], Mapping[int, StringDictionary]],
+        attributes: Sequence[Sequence[dict[str, Any]]],
+        dictionaries: Sequence[Mapping[int, StringDictionary]],
         parts: Sequence[Part],
     ) -> None:
         self.family = family
         self.ids = ids  # int64[n_slots], ascending: the query of each slot
-        self.dictionaries = dictionaries  # by side, by attribute
+        self.dictionaries = tuple(dictionaries)  # by side, and of pairs; by attribute
         self.parts = tuple(parts)
-        self._written = attributes  # by side, by number
-        self._decoded: list[list[Expression] | None] = [None, None]
+        self._written = tuple(attributes)  # by side, and of pairs; by number
+        self._decoded: list[list[Expression] | None] = [None, None, None]
 
     def columns(self, side: int) -> list[Expression]:
-        """The attributes of a side that boxes constrain, by number; every ColumnRef has source 0."""
+        """The attributes of a side that boxes constrain, by number, with source 0; or of pairs (BOTH), with sides."""
         decoded = self._decoded[side]
         if decoded is None:
             decoded = self._decoded[side] = [from_json(node) for node in self._written[side]]
         return decoded
+
+    def asked(self, side: int) -> list[Expression]:
+        """What partner rows of a side must have: its attributes, and the columns that attributes of pairs are of."""
+        return [*self.columns(side), *self._columns_of_conditions(side)]
+
+    def _columns_of_conditions(self, side: int) -> list[ColumnRef]:
+        """Of pairs' attributes only those count that are evaluated: times are compared without."""
+        numbers = [p.conditions.attribute for p in self.parts if p.conditions is not None]
+        used = np.unique(np.concatenate([np.empty(0, np.int32), *numbers])).tolist()
+        return columns_of((self.columns(BOTH)[n] for n in used), side)
 
     def accesses(self, side: int) -> list[Expression | None]:
         """The orders in which partner rows of a side are asked for; None: any order."""
@@ -129,30 +145,31 @@ class JoinSegment:
         whole = in_row_order(boxes)
         count = len(attributes.expressions)
         used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=count)).tolist()
-        sides = Sides([attributes.expressions[n] for n in used])
+        times = two(catalog.streams[name.lower()].time for name in family.streams)
+        sides = Sides([attributes.expressions[n] for n in used], times)
         renumbered = np.zeros(count, np.int64)
         renumbered[used] = np.arange(len(used))
         whole = whole._replace(constraint_attribute=renumbered[whole.constraint_attribute])
         return cls(
             family,
             ids,
-            two([to_json(e) for e in sides.expressions[side]] for side in (0, 1)),
-            two(
+            [[to_json(e) for e in of_side] for of_side in sides.expressions],
+            [
                 {
                     int(sides.number[k]): dictionaries[n]
                     for k, n in enumerate(used)
                     if n in dictionaries and sides.side[k] == side
                 }
-                for side in (0, 1)
-            ),
+                for side in (0, 1, BOTH)
+            ],
             build_parts(whole, bounds, len(ids), sides, settings.hotspot_share, strategies),
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but `meta`, as flat arrays."""
         found = {"ids": self.ids}
-        for side in (0, 1):
-            for number, dictionary in self.dictionaries[side].items():
+        for side, dictionaries in enumerate(self.dictionaries):
+            for number, dictionary in dictionaries.items():
                 found |= {f"strings.{side}.{number}.{name}": array for name, array in dictionary._asdict().items()}
         for k, part in enumerate(self.parts):
             found |= {f"part.{k}.{name}": array for name, array in part.arrays().items()}
@@ -173,14 +190,14 @@ class JoinSegment:
         return cls(
             JoinFamily.from_json(meta["family"]),
             arrays["ids"],
-            two(meta["attributes"]),
-            two(
+            meta["attributes"],
+            [
                 {
                     n: StringDictionary(*(arrays[f"strings.{side}.{n}.{name}"] for name in StringDictionary._fields))
-                    for n in meta["strings"][side]
+                    for n in numbers
                 }
-                for side in (0, 1)
-            ),
+                for side, numbers in enumerate(meta["strings"])
+            ],
             [Part.from_arrays(below(arrays, f"part.{k}."), about) for k, about in enumerate(meta["parts"])],
         )
 
@@ -223,21 +240,24 @@ class JoinSegment:
                     part, 1 - side, rows, meeting.places, sign if timed else 0
                 )
                 checks, traits = part.checks(side, timed)
-                found, choices = match_pairs(
+                search = _Search(
                     part.indexes[side],
                     checks,
+                    traits,
                     a[order],
                     meeting.begin[order],
                     meeting.end[order],
                     values,
                     Side(sign * times[meeting.events[order]], _stacked(checked, len(order))),
                     partners,
-                    muted,
-                    result.left,
-                    strategy=strategy,
-                    costs=costs,
-                    traits=traits,
+                    muted if part.conditions is None else muted[part.slot_of_box],
+                    strategy,
+                    costs,
                 )
+                if part.conditions is not None:
+                    self._add_satisfying(result, search, part, meeting.events[order], events, rows, row_of_place)
+                    continue
+                found, choices = search.pairs(0, len(order), result.left)
                 result.choices += choices
                 if isinstance(found, OverBudget):
                     result.count(found.counts)
@@ -245,6 +265,50 @@ class JoinSegment:
                     row_ids = rows.row_ids[row_of_place[found.places]]
                     result.add(meeting.events[order], found.offsets, found.slots, row_ids)
         return result.whole()
+
+    def _add_satisfying(
+        self,
+        result: _Result,
+        search: _Search,
+        part: Part,
+        positions: Ints,
+        events: pa.Table,
+        rows: PartnerRows,
+        row_of_place: Int32s,
+    ) -> None:
+        """Add the pairs of a part with conditions: candidates in blocks, of which those stay that satisfy theirs."""
+        assert part.conditions is not None
+        conditions, side = part.conditions, 1 - rows.side
+        attributes, dictionaries = self.columns(BOTH), self.dictionaries[BOTH]
+        tables = [events, rows.table(self._columns_of_conditions(rows.side))]
+        is_alone = bool(np.all(part.slot_of_box[1:] > part.slot_of_box[:-1]))
+        first, size, examined = 0, EVENTS_FIRST, 0
+        examined_max = max(result.left, CANDIDATES_MAX) * EXAMINED_SHARE
+        while first < len(positions):
+            stop = min(first + size, len(positions))
+            found, choices = search.pairs(first, stop, CANDIDATES_MAX if examined < examined_max else 0)
+            if isinstance(found, OverBudget) and stop - first > 1 and examined < examined_max:
+                size = max((stop - first) // 4, 1)
+                continue
+            result.choices += choices
+            if isinstance(found, OverBudget):  # even the candidates are too many
+                counts = np.bincount(part.slot_of_box, weights=found.counts, minlength=len(self.ids))
+                result.count(counts.astype(np.int64))
+                first = stop
+                continue
+            examined += len(found.slots)
+            size = max(min(2 * size, (stop - first) * CANDIDATES // max(len(found.slots), 1)), 1)
+            event = np.repeat(positions[first:stop], np.diff(found.offsets))
+            row = row_of_place[found.places].astype(np.int64)
+            of_sides, places = (tables, [event, row]) if side == 0 else (tables[::-1], [row, event])
+            holds = satisfied(conditions, attributes, dictionaries, two(of_sides), two(places), found.slots)
+            entry = np.repeat(np.arange(stop - first), np.diff(found.offsets))[holds]
+            slots, row = part.slot_of_box[found.slots[holds]], row[holds]
+            if not is_alone:
+                entry, slots, row = _distinct(entry, slots, row)
+            offsets = np.searchsorted(entry, np.arange(stop - first + 1))
+            result.add(positions[first:stop], offsets, slots, rows.row_ids[row])
+            first = stop
 
     def _partners(
         self, part: Part, side: int, rows: PartnerRows, places: Ints | None, sign: int
@@ -266,6 +330,52 @@ class JoinSegment:
 
     def _access(self, part: Part, side: int) -> Expression | None:
         return None if part.access[side] < 0 else self.columns(side)[part.access[side]]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One part's search for pairs, over all its events."""
+
+    index: JoinIndex
+    checks: Checks
+    traits: Uint8s
+    a: Ints
+    begin: Ints
+    end: Ints
+    values: Ints
+    events: Side
+    partners: Side
+    muted: Uint8s
+    strategy: str
+    costs: Costs
+
+    def pairs(self, first: int, stop: int, pairs_max: int) -> tuple[Pairs | OverBudget, Int64s]:
+        """The pairs of some events, or their counts; and the choices."""
+        at = slice(first, stop)
+        return match_pairs(
+            self.index,
+            self.checks,
+            self.a[at],
+            self.begin[at],
+            self.end[at],
+            self.values,
+            Side(self.events.times[at], self.events.columns[:, at]),
+            self.partners,
+            self.muted,
+            pairs_max,
+            strategy=self.strategy,
+            costs=self.costs,
+            traits=self.traits,
+        )
+
+
+def _distinct(entry: Ints, slots: Int32s, row: Ints) -> tuple[Ints, Int32s, Ints]:
+    """The triples without repetitions, in order."""
+    order = np.lexsort((row, slots, entry))
+    entry, slots, row = entry[order], slots[order], row[order]
+    new = np.ones(len(entry), bool)
+    new[1:] = (entry[1:] != entry[:-1]) | (slots[1:] != slots[:-1]) | (row[1:] != row[:-1])
+    return entry[new], slots[new], row[new]
 
 
 class _Meeting(NamedTuple):
@@ -349,8 +459,8 @@ class _Result:
         self._done: list[tuple[Ints, Ints, Int32s, Ints]] = []  # events, their counts, slots, partners
 
     def add(self, events: Ints, offsets: Ints, slots: Int32s, partners: Ints) -> None:
-        if self._counts is not None:
-            self._counts += np.bincount(slots, minlength=self._slots_count)
+        if self._counts is not None or len(slots) > self.left:
+            self.count(np.bincount(slots, minlength=self._slots_count))
             return
         counts = np.diff(offsets)
         some = np.flatnonzero(counts)

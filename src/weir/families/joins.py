@@ -8,12 +8,12 @@ a registration needs, and what `explain` says.
 The condition (WHERE and all ON together) is an AND of
 
     keys     t.area = w.area        one side over one source, the other over the other; no parameters inside
-    the rest                        becomes boxes, so AND, OR and NOT may mix the sources, but each comparison (LIKE,
-                                    IS NULL, …) in it is over one source at most
+    the rest                        becomes boxes; AND, OR and NOT may mix the sources, and so may a comparison
 
-A comparison over both sources that is no key (r.a < s.b, or an equality below OR) is refused by name. A key may
-contain constants, which then belong to the query's shape, and so to the family; a parameter there is refused, because
-each of its values would be a family of its own.
+There is at least one key. A condition over both sources that is none (r.a < s.b, an equality below OR) is an
+attribute of pairs: it is evaluated for those that keys, windows and the conditions of each side let through. A key may
+contain constants, which then belong to the query's shape, and so to the family; an equality with a parameter is no key,
+because each of its values would be a family of its own.
 
 Sides are in a canonical order, by (stream, texts of the keys), so that R JOIN S and S JOIN R are one family; keys are
 sorted too. When nothing tells the sides of a self-join apart they stay as the query has them: either order is right.
@@ -39,7 +39,6 @@ from weir.algebra.nodes import (
     Join,
     Not,
     Or,
-    Param,
     Project,
     Query,
     Scan,
@@ -57,10 +56,23 @@ from weir.families.join_keys import has_keys
 from weir.families.selection import Checked
 from weir.settings import Settings
 
-__all__ = ["Checked", "JoinFamily", "Joined", "check", "describe", "joined", "name", "on_side", "refusal", "side_of"]
+__all__ = [
+    "BOTH",
+    "Checked",
+    "JoinFamily",
+    "Joined",
+    "check",
+    "describe",
+    "joined",
+    "name",
+    "on_side",
+    "refusal",
+    "side_of",
+]
 
 name = "join"
 
+BOTH = 2  # the side of an attribute of pairs
 _ANY_BOXES = 1 << 30
 
 
@@ -127,34 +139,16 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
         if scan.is_table or scan.relation.lower() not in catalog.streams:
             return f"'{scan.relation}' is not a stream"
     split = _split(join)
-    reason = _key_refusal(split, names) or _rest_refusal(split, names)
+    reason = _key_refusal(split, names)
     if reason is None and not split.keys:
-        return f"no equality connects {' with '.join(names.values())}"
+        return f"no equality without parameters connects {' with '.join(names.values())}"
     return reason
 
 
 def _key_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
     for pair in split.keys:
-        for e in pair:
-            for part in walk(e):
-                if isinstance(part, Param):
-                    return (
-                        f"the join key {expression_text(e, names)} contains the parameter :{part.name}; "
-                        "write its value into the text, since queries with different keys share nothing"
-                    )
         if not has_keys(pair[0].type, pair[1].type):
             return f"{expression_text(Comparison('=', *pair), names)} compares {pair[0].type} with {pair[1].type}"
-    return None
-
-
-def _rest_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
-    for term in split.rest:
-        for leaf in _leaves(term):
-            if len(_sources(leaf)) > 1:
-                return (
-                    f"the condition {expression_text(leaf, names)} is over both sources; "
-                    "only equalities that always hold may be"
-                )
     return None
 
 
@@ -192,8 +186,11 @@ def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings
     compared: set[tuple[int, str]] = set()
     for e in attributes.expressions:
         side = side_of(e)
-        compared |= {(side, c.name) for c in walk(e) if isinstance(c, ColumnRef)}
-        if not isinstance(e, ColumnRef):
+        compared |= {(c.source, c.name) for c in walk(e) if isinstance(c, ColumnRef)}
+        if side == BOTH:  # it counts for both streams, by a text that no selection has
+            for stream in streams:
+                residuals[stream.name][canonical(e)] = None
+        elif not isinstance(e, ColumnRef):
             residuals[streams[side].name][canonical(_at_home(e))] = None
     for texts in residuals.values():
         if len(texts) > settings.residuals_per_stream_max:
@@ -224,8 +221,16 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
         "sides": " and ".join(sides),
         "join keys": ", ".join(keys),
         **selection.describe_boxes(predicate, names),
+        **_pairs_text(predicate, names),
         "access attributes": "; ".join(f"{names[side]}: {_access_text(predicate, side, names)}" for side in (0, 1)),
     }
+
+
+def _pairs_text(predicate: Expression | None, names: Mapping[int, str]) -> dict[str, object]:
+    """What is evaluated for pairs, if anything is."""
+    atoms = [atom for d in template(predicate, _ANY_BOXES).disjuncts for atom in d.atoms]
+    texts = dict.fromkeys(expression_text(a.attribute, names) for a in atoms if side_of(a.attribute) == BOTH)
+    return {"evaluated for pairs": ", ".join(texts)} if texts else {}
 
 
 def _access_text(predicate: Expression | None, side: int, names: Mapping[int, str]) -> str:
@@ -241,10 +246,10 @@ def _access_text(predicate: Expression | None, side: int, names: Mapping[int, st
 
 
 def side_of(e: Expression) -> int:
-    """The one side whose columns an attribute refers to."""
+    """The side whose columns an attribute refers to, or BOTH."""
     sources = _sources(e)
-    assert len(sources) == 1, f"{e} is over sources {sources}"
-    return next(iter(sources))
+    assert sources, f"{e} is over no source"
+    return BOTH if len(sources) > 1 else next(iter(sources))
 
 
 def on_side(e: Expression, number_of: Mapping[int, int]) -> Expression:
@@ -281,7 +286,7 @@ def _split(join: Join) -> _Split:
     keys: dict[tuple[Expression, Expression], None] = {}
     rest: list[Expression] = []
     for term in () if join.predicate is None else _terms(join.predicate, True):
-        if isinstance(term, Comparison) and term.op == "=":
+        if isinstance(term, Comparison) and term.op == "=" and not params_of(term):
             left, right = _sources(term.left), _sources(term.right)
             if left == {first} and right == {second}:
                 keys[term.left, term.right] = None
@@ -304,17 +309,6 @@ def _terms(e: Expression, wanted: bool) -> Iterator[Expression]:
         yield replace(e, op=OPPOSITE[e.op])
     else:
         yield e if wanted else Not(e)
-
-
-def _leaves(e: Expression) -> Iterator[Expression]:
-    """The parts that become constraints of boxes: AND, OR and NOT are written out, nothing else is."""
-    if isinstance(e, (And, Or)):
-        for arg in e.args:
-            yield from _leaves(arg)
-    elif isinstance(e, Not):
-        yield from _leaves(e.arg)
-    else:
-        yield e
 
 
 def _sources(e: Expression) -> set[int]:

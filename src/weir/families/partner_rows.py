@@ -16,7 +16,7 @@ are equal in SQL. Cost: building is a sort for each access attribute; opening co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ from weir.families.evaluate import evaluate
 from weir.families.join_keys import key_of
 from weir.families.joins import JoinFamily
 from weir.index.joins.partners import Partners, build_partners
-from weir.index.keys import NULL_KEY, encode_column
+from weir.index.keys import NULL_KEY, decode_column, encode_column
 from weir.index.strings import StringDictionary, build, find
+from weir.store.rows import arrow_type
 
 _ANY = "any"  # the order for queries that do not constrain this side's access attribute
 
@@ -153,6 +154,20 @@ class PartnerRows:
         if e.type.kind is not Kind.STRING:
             return values
         return _translate(self._translation(number, dictionary), values)
+
+    def table(self, columns: Iterable[ColumnRef]) -> pa.Table:
+        """Columns of the stream by row position, as values again; they must be among the attributes."""
+        found = {}
+        for e in columns:
+            number = self._number_of[canonical(e)]
+            keys = self._arrays[f"column.{number}"]
+            if e.type.kind is Kind.STRING:
+                gone = keys == NULL_KEY
+                places = pa.array(np.where(gone, 0, keys), mask=gone)
+                found[e.name] = _as_arrow(self._dictionary(f"strings.{number}")).take(places)
+            else:
+                found[e.name] = decode_column(keys, e.type, arrow_type(e.type))
+        return pa.table(found)
 
     def _translation(self, number: int, dictionary: StringDictionary | None) -> Ints:
         """The query segment's code for each string of a column."""

@@ -82,6 +82,23 @@ def _encode_values(array: pa.Array, type: DataType) -> npt.NDArray[np.int64]:
     raise AssertionError(f"{type} has no keys of its own; strings are encoded by weir.index.strings")
 
 
+def decode_column(keys: npt.NDArray[np.int64], type: DataType, stored: pa.DataType) -> pa.Array:
+    """The values that have these keys, as Arrow stores that type; NULL_KEY becomes NULL. No strings."""
+    known = keys != NULL_KEY
+    values = np.where(known, keys, 0)
+    buffers = [None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))]
+    match type.kind:
+        case Kind.INT | Kind.DATE:
+            values = values.astype(np.int32)
+        case Kind.BOOLEAN:
+            values = np.packbits(values.astype(bool), bitorder="little")
+        case Kind.DOUBLE:
+            values = np.where(values < 0, values ^ _MAGNITUDE_BITS, values)
+        case Kind.DECIMAL:
+            values = np.stack([values, values >> 63], axis=1)  # 128 bits, little-endian
+    return pa.Array.from_buffers(stored, len(keys), [*buffers, pa.py_buffer(np.ascontiguousarray(values))])
+
+
 def _words(array: pa.Array, stored: pa.DataType) -> npt.NDArray[np.int64]:
     """The integers behind a column, widened to int64; a value that does not fit the type is an error."""
     if array.type != stored:

@@ -264,5 +264,5 @@ def _slots(built: _Built, muted: np.ndarray) -> np.ndarray:
 
 
 def _needs(segment: JoinSegment) -> tuple[Needs, Needs]:
-    first, second = (Needs(tuple(segment.accesses(side)), tuple(segment.columns(side))) for side in (0, 1))
+    first, second = (Needs(tuple(segment.accesses(side)), tuple(segment.asked(side))) for side in (0, 1))
     return first, second

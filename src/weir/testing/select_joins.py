@@ -1,9 +1,10 @@
-"""Random select joins: two streams, equal join keys, and conditions that each concern one source.
+"""Random select joins: two streams, equal join keys, and conditions that mostly concern one source each.
 
 Such a query is what a join family takes whole: an equality of columns (or of an expression of each side) for every
-key, and any boolean combination of predicates over one source at a time, in ON, in WHERE or split between them. One
-OR may span both sources. Columns of one type draw from one pool of values (`weir.testing.domains`), so that keys
-meet; `join_catalog` makes streams with such columns, of equal and of mixed types, also under common names (USING).
+key, and any boolean combination of predicates, in ON, in WHERE or split between them. Some are over both sources: bands
+(`s.b - r.b BETWEEN …`), distances in time, inequalities, arithmetic, whole trees. Columns of one type draw from one
+pool of values (`weir.testing.domains`), so that keys meet; `join_catalog` makes streams with such columns, of equal and
+of mixed types, also under common names (USING).
 
 A template is one text with parameters for `register_many`. Its ranges are clustered around few values, scattered
 over the pool, wide or open, a few of them inverted or NULL, which is what index strategies tell apart.
@@ -104,6 +105,8 @@ def random_join_template(catalog: Catalog, seed: int, count: int = 20, *, placem
             conditions.append(ranges.condition(phrases.name(source, column), column.type, pool))
     if rng.random() < 0.25:
         conditions.append(phrases.predicate(2))
+    if rng.random() < 0.3:
+        conditions.append(_paired_template(rng, draft, phrases, count, table))
     rng.shuffle(conditions)
     shown = draft.projection(Phrases(rng, sources, template=True, slots=phrases.slots))
     body = draft.from_where(phrases, [_named(s) for s in sources], keys, conditions)
@@ -179,9 +182,7 @@ class _JoinDraft(Draft):
             sides = [phrases.name(left, a), phrases.name(right, b)]
             if a.type.is_numeric and self.rng.random() < 0.08:
                 place = self.rng.randrange(2)
-                sides[place] = self.rng.choice(
-                    ("-{0}", "abs({0})", "CAST({0} AS bigint)", "{0} + 1", "2 * {0}", "{0} % 3")
-                ).format(sides[place])
+                sides[place] = self.rng.choice(_KEY_FORMS).format(sides[place])
             if self.rng.random() < 0.3:
                 sides.reverse()
             keys.append(" = ".join(sides))
@@ -211,7 +212,48 @@ class _JoinDraft(Draft):
                 found.append(phrases.about(source, self.rng.choice(kinds)))
         if self.rng.random() < 0.15:
             found.append(" OR ".join(phrases.about(s, phrases.comparison) for s in phrases.sources))
+        if self.rng.random() < 0.3:
+            found.append(self.paired(phrases))
         return found
+
+    def paired(self, phrases: _LocalPhrases) -> str:
+        """A condition over both sources."""
+        both = Phrases(self.rng, phrases.sources, params=self.params)
+        roll = self.rng.random()
+        if roll < 0.35:
+            return self.band(phrases, [str(self.rng.choice((1, 2, 5, 20, "0.5", "1e1"))) for _ in range(2)])
+        if roll < 0.65:
+            gaps = [f"INTERVAL {self.rng.choice((1, 5, 40))} {self.rng.choice(('SECOND', 'MINUTE'))}" for _ in "ab"]
+            return self.distance(phrases, gaps)
+        kinds: list[Callable[[], str]] = [both.columns_compared, both.times_compared, partial(both.predicate, 2)]
+        if both.columns(lambda t: t.is_numeric):
+            kinds.append(both.arithmetic_compared)
+        return self.rng.choice(kinds)()
+
+    def band(self, phrases: _LocalPhrases, ends: Sequence[str]) -> str:
+        """The difference of two numbers between two ends, or with one; of two times where there are no numbers."""
+        drawn = []
+        for source in self.rng.sample(list(phrases.sources), 2):
+            numbers = [c for c in source.relation.columns if c.type.is_numeric]
+            if not numbers:
+                return self.distance(phrases, ["INTERVAL 3 MINUTE", "INTERVAL 2 SECOND"])
+            drawn.append(phrases.name(source, self.rng.choice(numbers)))
+        first, second = drawn
+        low, high = (f"({end})" if end.startswith("-") else end for end in ends)
+        form = self.rng.choice(("{0} - {1} BETWEEN {2} AND {3}", "{0} < {1} + {2}", "abs({0} - {1}) <= {3}"))
+        form = self.rng.choice((form, "{0} - {1} >= {2} AND {0} - {1} < {3}", "{0} - {2} <= {1}", "{0} <> {1}"))
+        return form.format(first, second, low, high)
+
+    def distance(self, phrases: _LocalPhrases, gaps: Sequence[str]) -> str:
+        """How far apart the times of two rows may be."""
+        first, second = (
+            phrases.name(s, next(c for c in s.relation.columns if c.name.lower() == s.relation.time.lower()))
+            for s in self.rng.sample(list(phrases.sources), 2)
+            if isinstance(s.relation, Stream)
+        )
+        forms = ("abs({0} - {1}) <= {2}", "{0} - {1} BETWEEN -{3} AND {2}", "{0} <= {1} + {2}", "{0} - {2} < {1}")
+        form = self.rng.choice((*forms, "{0} - {1} >= {2}", "abs({0} - {1}) > {2}", "{0} < {1} AND {1} - {0} < {2}"))
+        return form.format(first, second, *gaps)
 
     def half_open(self, phrases: _LocalPhrases, source: Source) -> str:
         """A range with one end, within the ordinary values; it contains most of them mostly."""
@@ -309,6 +351,19 @@ class _Ranges:
         name = f"{self.prefix}{len(self.table)}"
         self.table[name] = pa.array(values, arrow_type(type_))
         return f":{name}"
+
+
+def _paired_template(
+    rng: random.Random, draft: _JoinDraft, phrases: _LocalPhrases, count: int, table: dict[str, pa.Array]
+) -> str:
+    """A band or a distance in time whose ends are parameters; those of time are seconds."""
+    if rng.random() < 0.5:
+        table["near_s"] = pa.array([rng.choice((0, 1, 30, 600)) for _ in range(count)], pa.int64())
+        table["far_s"] = pa.array([rng.choice((0, 5, 120, 900, None)) for _ in range(count)], pa.int64())
+        return draft.distance(phrases, ["INTERVAL :near_s SECOND", "INTERVAL :far_s SECOND"])
+    table["low"] = pa.array([rng.randint(-40, 10) for _ in range(count)], pa.int64())
+    table["high"] = pa.array([rng.choice((rng.randint(-10, 60), None)) for _ in range(count)], pa.int64())
+    return draft.band(phrases, [":low", ":high"])
 
 
 def _named(source: Source) -> str:
