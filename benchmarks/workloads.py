@@ -8,10 +8,13 @@
                 normal(5000, 2500), of c's uniform; *broad*: lengths normal(1000, 200) and normal(400, 50), *narrow*:
                 both normal(20, 5); events: R.b uniform on 3000..6999, R.a uniform; kept: 100,000 rows of S, S.b
                 normal(5000, 1000), S.c uniform: broad 0.054·N queries an event, narrow 10⁻⁴·N
+    W4 band     `S.b - R.b BETWEEN lo AND hi`, widths normal(3, 1), midpoints uniform on ±500,000; events: R.b uniform
+                on 0..1,000,000; kept: 100,000 rows of S, uniform there too: 0.19·N queries an event
 
 Widths in W1 are exponential (the definition gives the mean only), hot spots have a standard deviation of D/1000. In W2
 the width is solved for, so that an event matches 10 queries on average whatever N is; categories follow Zipf's law with
-exponent 1. `w3_even` is W3 with lengths solved for, so that an event affects the same number of queries whatever N is.
+exponent 1. `w3_even` is W3 with lengths solved for, so that an event affects the same number of queries whatever N is;
+`w4_even` is W4 with fewer rows and wider bands to the same end.
 Values are integers, so that every engine compares the same exact numbers. One query is one box here.
 """
 
@@ -30,6 +33,7 @@ N_NUMBERS = 4  # attributes 0..3 of W2
 CATEGORIES = (1000, 50)  # values of attributes 4 and 5 of W2
 REACH = 10_000  # a and c of W3 are drawn from 0..REACH
 KEPT_ROWS = 100_000  # of S, in W3
+BAND_REACH = 1_000_000  # b of W4 is drawn from 0..BAND_REACH
 LENGTHS = {"broad": ((1000.0, 200.0), (400.0, 50.0)), "narrow": ((20.0, 5.0), (20.0, 5.0))}  # mean, deviation: of a, c
 ATTRIBUTES = ("a", "b", "c", "d", "k", "l")  # names for peers that want them
 
@@ -193,3 +197,48 @@ def _width(n_queries: int, shares: list[np.ndarray]) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if matches(middle) < MATCHES else (low, middle)
     return low
+
+
+class BandWorkload(NamedTuple):
+    """Standing band joins, the kept rows of S, and a batch of events."""
+
+    name: str
+    lo: np.ndarray  # int64[n_queries]
+    hi: np.ndarray
+    rows: np.ndarray  # int64[m]: S.b, ascending
+    events: np.ndarray  # int64[n_events]: R.b
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.lo)
+
+    @property
+    def n_events(self) -> int:
+        return len(self.events)
+
+
+def w4(n_queries: int, n_events: int, seed: int = 1, *, rows: int = KEPT_ROWS) -> BandWorkload:
+    rng = np.random.default_rng(seed)
+    return _bands("W4", rng, n_queries, n_events, rows, np.maximum(rng.normal(3, 1, n_queries), 0))
+
+
+def w4_even(n_queries: int, n_events: int, matches: float, seed: int = 1) -> BandWorkload:
+    """Bands of one width over few rows, such that an event affects so many of them."""
+    rng = np.random.default_rng(seed)
+    rows = 100
+    wanted = -np.log1p(-min(matches / (0.75 * n_queries), 0.99)) / (rows / BAND_REACH)
+    return _bands("W4 even", rng, n_queries, n_events, rows, np.full(n_queries, max(wanted - 1, 0)))
+
+
+def _bands(
+    name: str, rng: np.random.Generator, n_queries: int, n_events: int, rows: int, width: np.ndarray
+) -> BandWorkload:
+    middle = rng.uniform(-BAND_REACH / 2, BAND_REACH / 2, n_queries)
+    lo, hi = np.ceil(middle - width / 2).astype(np.int64), np.floor(middle + width / 2).astype(np.int64)
+    return BandWorkload(
+        name,
+        lo,
+        np.maximum(lo, hi),
+        np.sort(rng.integers(0, BAND_REACH + 1, rows)),
+        rng.integers(0, BAND_REACH + 1, n_events),
+    )

@@ -72,11 +72,17 @@ def test_equi_joins_of_two_streams_are_taken(sql: str) -> None:
             "it joins 3 sources (t, w, v), not two",
         ),
         ("SELECT name FROM trade, stock WHERE name = symbol", "'stock' is not a stream"),
-        ("SELECT t.name FROM trade t, weather w", "no equality without parameters connects t with w"),
-        ("SELECT t.name FROM trade t CROSS JOIN weather w WHERE t.price < 5", "no equality without parameters connects t with w"),
+        (
+            "SELECT t.name FROM trade t, weather w",
+            "neither an equality without parameters nor a bounded difference connects t with w",
+        ),
+        (
+            "SELECT t.name FROM trade t CROSS JOIN weather w WHERE t.price < 5",
+            "neither an equality without parameters nor a bounded difference connects t with w",
+        ),
         ("SELECT t.name FROM trade t, weather w WHERE t.area <> w.area", "connects t with w"),
         ("SELECT t.name FROM trade t, weather w WHERE t.qty = w.category OR t.area = w.area", "connects t with w"),
-        ("SELECT t.name FROM trade t, weather w WHERE t.qty = w.category % :n", "no equality without parameters"),
+        ("SELECT t.name FROM trade t, weather w WHERE t.qty = w.category % :n", "equality without parameters"),
     ],
 )
 def test_what_is_refused_and_why(sql: str, reason: str) -> None:
@@ -126,6 +132,42 @@ def test_constants_of_keys_tell_families_apart() -> None:
     assert JoinFamily.from_json(json.loads(json.dumps(family.to_json()))) == family
     planned = plan_registration(text.format(1, 5), None, CATALOG, SETTINGS)
     assert joined(planned.shape.query, CATALOG).family == family
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "w.wind - t.price BETWEEN 1 AND 5",
+        "abs(t.price - w.wind) < 2",
+        "t.qty - w.category > 3",
+        "abs(t.ts - w.ts) <= INTERVAL 5 MINUTES",
+        "t.ts < w.ts + INTERVAL :n SECONDS AND t.price > 3",
+        "(t.price - w.wind > 1 AND t.qty = 1) OR (t.price - w.wind < -1 AND t.qty = 2)",
+    ],
+)
+def test_a_bounded_difference_connects_without_an_equality(condition: str) -> None:
+    query = lowered(f"SELECT t.name FROM trade t, weather w WHERE {condition}")
+    assert refusal(query, CATALOG) is None
+    found = joined(query, CATALOG)
+    assert found.family == JoinFamily(("trade", "weather"), ())
+    assert JoinFamily.from_json(json.loads(json.dumps(found.family.to_json()))) == found.family
+    assert joined(shape_of(query).query, CATALOG).family == found.family
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "t.price < w.wind",  # of doubles nothing is moved: it would round elsewhere
+        "t.price - w.wind <> 3",
+        "t.price - w.wind > 3 OR t.qty = 1",
+        "t.price - w.wind > 3 OR t.qty - w.category > 1",
+        "t.price * w.wind > 3",
+    ],
+)
+def test_what_lets_every_row_meet_every_other_is_refused(condition: str) -> None:
+    found = refusal(lowered(f"SELECT t.name FROM trade t, weather w WHERE {condition}"), CATALOG)
+    assert found is not None
+    assert "bounded difference" in found
 
 
 def test_a_swapped_query_is_seen_by_side() -> None:

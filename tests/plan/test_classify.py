@@ -71,7 +71,7 @@ def test_a_refused_query_can_still_be_explained() -> None:
     assert found.family == ""
     assert [family for family, _ in found.refusals] == ["selection", "join"]
     assert "joins 2 sources" in found.refusals[0][1]
-    assert "no equality without parameters connects t with w" in found.refusals[1][1]
+    assert "neither an equality without parameters nor a bounded difference connects t with w" in found.refusals[1][1]
 
 
 def test_the_first_family_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from weir.answer.rows import KeptRows
 from weir.answer.views import View
 from weir.answer.window import EVERYTHING, Cut
 from weir.families import joins, selection
-from weir.index.joins.search import STRATEGIES
 from weir.plan.explain import explain
 from weir.plan.registration import Registration
 from weir.store import caches
@@ -43,7 +42,7 @@ def _choices(family: str, files: Files) -> str:
     for _, parts in caches.load(files, "choices"):
         counts = json.loads(parts[0]).get(family)
         if counts:
-            shown = [f"{name} {count:,}" for name, count in zip(STRATEGIES, counts, strict=True) if count]
+            shown = [f"{name} {count:,}" for name, count in dict(counts).items() if count]
             return "chosen for every event; so far " + (", ".join(shown) or "none had partners")
     return "chosen for every event"
 

@@ -78,6 +78,11 @@ def is_constant(e: Expression) -> bool:
     return not any(isinstance(n, ColumnRef) for n in walk(e))
 
 
+def sources_of(e: Expression) -> set[int]:
+    """The sources whose columns occur in it."""
+    return {n.source for n in walk(e) if isinstance(n, ColumnRef)}
+
+
 def with_values(e: Expression, values: Mapping[str, object]) -> Expression:
     """The expression with literals in place of those of its params that have a value."""
 

@@ -9,6 +9,7 @@ The result is a disjunction of conjunctions of atoms, each one a constraint on o
     d * :c0 < 5             the derived attribute d * c0, one for each distinct constant
     s LIKE :c0              the column s for texts and prefixes, else a boolean derived attribute
     a < b, x IS NULL, …     a boolean derived attribute that must be 1 (or 0)
+    abs(r.a - s.a) <= :c0   the attribute r.a − s.a of pairs of rows, from −c0 to c0
     r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows: times and 32-bit numbers of two sources
     x IS NOT NULL           the column, any value
     x <> :c0 AND x <> :c1   the column, k + 1 gaps between the k excluded intervals; not 2^k boxes
@@ -30,6 +31,7 @@ from itertools import chain, product
 import pyarrow as pa
 
 from weir.algebra.nodes import (
+    Absolute,
     And,
     Arithmetic,
     Cast,
@@ -45,7 +47,7 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.schema import BIGINT, BOOLEAN, INTERVAL, DataType, Kind
 from weir.errors import RegisterError
-from weir.families.attributes import is_constant, params_of
+from weir.families.attributes import is_constant, params_of, sources_of
 from weir.families.bounds import DAY_US, comparable
 from weir.families.evaluate import truth
 
@@ -200,6 +202,9 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
         op, left, right = moved
     if not is_constant(right) or not comparable(left.type, right.type):
         return _boolean(e, wanted)
+    if isinstance(left, Absolute) and op in ("<", "<=") and len(sources_of(left)) > 1:
+        halves = ((op, right), (MIRRORED[op], Negate(right, right.type)))
+        return [tuple(_interval(left.arg, half, left.arg, bound, ()) for half, bound in halves)]
     attribute, steps = _solved(left)
     open_attribute = bool(params_of(attribute))
     if open_attribute and left.type.kind is Kind.STRING:

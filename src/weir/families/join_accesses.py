@@ -9,7 +9,8 @@ attribute, or of a sample of them, that an interval covers, which for an equalit
 Slots with the same candidates choose alike, by the mean of their selectivities: every distinct pair of access
 attributes is a structure that each event probes, and every access attribute an order in which the other side's rows
 are kept, so a few slots that would do better alone do not pay. For the same reason a side has at most `ACCESSES_MAX`
-of them, those that most slots would choose; slots choose among these, or have none.
+of them, those that most slots would choose; slots choose among these, or have none. Differences of pairs are chosen in
+the same way, as if they were of a third side, but any number of them.
 Cost: some sorts of the constraints by slot and attribute.
 """
 
@@ -27,8 +28,11 @@ _SAMPLE = 4_096  # intervals of an attribute whose end points stand for all
 
 
 def choose_accesses(boxes: Boxes, slots_count: int, side_of_attribute: Ints) -> Ints:
-    """int64[n_slots, 2]: the access attribute of each slot on each side, −1 for none; rows of boxes are slots."""
-    chosen = np.full((slots_count, 2), -1, np.int64)
+    """int64[n_slots, 3]: the access attribute of each slot on each side, and its difference; −1 for none.
+
+    Rows of boxes are slots; an attribute whose side is none of the three is not chosen.
+    """
+    chosen = np.full((slots_count, 3), -1, np.int64)
     attributes_count = len(side_of_attribute)
     if not len(boxes.constraint_attribute):
         return chosen
@@ -43,12 +47,12 @@ def choose_accesses(boxes: Boxes, slots_count: int, side_of_attribute: Ints) -> 
     eligible = (counts == boxes_of_slot[slot]) & narrows
     share = np.bincount(which, weights=_shares(attribute, lo, hi, attributes_count)).astype(np.float64)
     is_equality = np.bincount(which, weights=lo == hi) == counts
-    for side in (0, 1):
+    for side in (0, 1, 2):
         mine = np.flatnonzero(eligible & (side_of_attribute[attribute_of_code] == side))
         score = _scores(slot[mine], attribute_of_code[mine], share[mine], is_equality[mine], attributes_count)
         best = _best(slot[mine], score)
         wanted = np.bincount(attribute_of_code[mine[best]], minlength=attributes_count)
-        common = np.argsort(-wanted, kind="stable")[:ACCESSES_MAX]
+        common = np.argsort(-wanted, kind="stable")[: ACCESSES_MAX if side < 2 else None]
         allowed = np.isin(attribute_of_code[mine], common)
         mine, score = mine[allowed], score[allowed]
         best = mine[_best(slot[mine], score)]

@@ -3,12 +3,15 @@
 The rectangles of a part's boxes over its access attributes, one a side, are a plane, indexed once for events of side 0
 and, with the axes exchanged, once for events of side 1 (`weir.index.joins`). A side without access attribute reaches
 from NULL to the last key, so every event, or every partner, is inside. The constraints that are left are kept as CSR
-by box, once for both directions: what is checked of events in one is checked of partners in the other. Conditions over
-both sides are attributes of pairs: the difference of the two times becomes part of the time bounds, others are kept
-for whoever evaluates them (`weir.families.join_conditions`).
+by box, once for both directions: what is checked of events in one is checked of partners in the other.
+
+Conditions over both sides are attributes of pairs. The difference of the two times becomes part of the time bounds.
+Slots that bound another difference (or that one, if there are no join keys) are reached through it: the plane of
+events of a side is then their own access attribute by the difference (`weir.index.bands`), and the partners' is checked
+with the others. What else is asked of pairs is kept for whoever evaluates it (`weir.families.join_conditions`).
 
 Invariants: boxes are in the order of their slots, and all boxes of a slot are in one part; every box constrains the
-part's access attributes.
+part's access attributes and its difference.
 Size: two indexes over one plane, 4 bytes a box for its slot, 16 if windows differ, 8 a side that is checked any further
 and 20 a constraint left.
 """
@@ -22,12 +25,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from weir.algebra.nodes import Absolute, Arithmetic, ColumnRef, Expression
+from weir.algebra.nodes import Arithmetic, ColumnRef, Expression
 from weir.families.bounds import Bools, Ints
+from weir.families.differences import difference_of
 from weir.families.instances import Boxes
 from weir.families.join_accesses import choose_accesses
 from weir.families.join_windows import Apart
 from weir.families.joins import BOTH, on_side, side_of
+from weir.index.bands.index import BandIndex
 from weir.index.boxes import Int32s, Int64s, Uint8s
 from weir.index.joins.enumeration import Checks, traits_of
 from weir.index.joins.planes import Plane
@@ -44,6 +49,7 @@ _EXCHANGED = {
     "plane_c_lo": "plane_a_lo",
     "plane_c_hi": "plane_a_hi",
 }
+_SHARED = {"plane_c_lo": "plane_c_lo", "plane_c_hi": "plane_c_hi"}  # of the planes of a difference
 
 
 class Remaining(NamedTuple):
@@ -61,7 +67,8 @@ class Part:
 
     access: tuple[int, int]  # attribute of each side, −1 for none
     checked: tuple[tuple[int, ...], tuple[int, ...]]  # attributes of each side that are checked
-    indexes: tuple[JoinIndex, JoinIndex]  # by the side of the events
+    difference: int  # number among the attributes of pairs through which queries are reached, −1 for none
+    indexes: tuple[JoinIndex, JoinIndex] | tuple[BandIndex, BandIndex]  # by the side of the events
     remaining: tuple[Remaining | None, Remaining | None]  # by side; None: nothing is left to check
     slot_of_box: Int32s  # int32[n]
     conditions: Remaining | None  # on attributes of pairs
@@ -112,13 +119,14 @@ class Part:
             if left is not None:
                 found |= {f"remaining.{side}.{name}": array for name, array in left._asdict().items()}
             found |= {f"index.{side}.{name}": array for name, array in self.indexes[side].arrays().items()}
-        for own in _EXCHANGED:
+        for own in _EXCHANGED if self.difference < 0 else _SHARED:
             del found[f"index.1.{own}"]
         return found
 
     def meta(self) -> dict[str, Any]:
         return {
             "access": list(self.access),
+            "difference": self.difference,
             "checked": [list(numbers) for numbers in self.checked],
             "tightest": list(self.tightest),
             "widest": list(self.widest),
@@ -128,11 +136,15 @@ class Part:
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Part:
         first, second = meta["access"]
         straight, turned = below(arrays, "index.0."), below(arrays, "index.1.")
-        turned |= {own: straight[other] for own, other in _EXCHANGED.items()}
+        is_band = meta["difference"] >= 0
+        turned |= {own: straight[other] for own, other in (_SHARED if is_band else _EXCHANGED).items()}
         return cls(
             (first, second),
             two(tuple(numbers) for numbers in meta["checked"]),
-            two(JoinIndex.from_arrays(index) for index in (straight, turned)),
+            meta["difference"],
+            two(BandIndex.from_arrays(index) for index in (straight, turned))
+            if is_band
+            else two(JoinIndex.from_arrays(index) for index in (straight, turned)),
             two(_read(Remaining, below(arrays, f"remaining.{side}.")) for side in (0, 1)),
             arrays["slot_of_box"],
             _read(Remaining, below(arrays, "conditions.")),
@@ -161,6 +173,7 @@ class Sides:
         self.side = np.array([side_of(e) for e in expressions], np.int64)  # int64[k]: of each attribute
         self.number = np.zeros(len(expressions), np.int64)  # int64[k]: within its side
         self.times = [_time_form(e, times) for e in expressions]  # of each attribute
+        self.differences = [difference_of(e) for e in expressions]  # of each attribute
         home: tuple[list[Expression], list[Expression], list[Expression]] = ([], [], [])
         for k, e in enumerate(expressions):
             mine = home[self.side[k]]
@@ -171,42 +184,51 @@ class Sides:
 
 def _time_form(e: Expression, times: tuple[str, str]) -> str:
     """How an attribute of pairs is made of their two times, which are the columns `times`; "" if it is not."""
-    size = isinstance(e, Absolute)
-    inner = e.arg if isinstance(e, Absolute) else e
-    if not (isinstance(inner, Arithmetic) and inner.op == "-"):
+    if not (isinstance(e, Arithmetic) and e.op == "-"):
         return ""
-    first, second = inner.left, inner.right
+    first, second = e.left, e.right
     if not (isinstance(first, ColumnRef) and isinstance(second, ColumnRef) and first.source != second.source):
         return ""
     if any(c.name != times[c.source] for c in (first, second)):
         return ""
-    return "|t0 - t1|" if size else "t0 - t1" if first.source == 0 else "t1 - t0"
+    return "t0 - t1" if first.source == 0 else "t1 - t0"
 
 
 def build_parts(
-    boxes: Boxes, bounds: Apart, slots_count: int, sides: Sides, alpha: float, strategies: Sequence[str]
+    boxes: Boxes,
+    bounds: Apart,
+    slots_count: int,
+    sides: Sides,
+    alpha: float,
+    strategies: Sequence[str],
+    *,
+    has_keys: bool,
 ) -> list[Part]:
     """The boxes by the access attributes of their slots."""
-    access = choose_accesses(boxes, slots_count, sides.side)[boxes.row_of_box]
-    base = len(sides.side) + 1
-    codes, part_of_box = np.unique((access[:, 0] + 1) * base + access[:, 1] + 1, return_inverse=True)
+    # Times are compared anyway; only where there is nothing else are they what queries are reached through.
+    unfit = [
+        sides.side[k] == BOTH and (of is None or (has_keys and bool(sides.times[k])))
+        for k, of in enumerate(sides.differences)
+    ]
+    access = choose_accesses(boxes, slots_count, np.where(np.array(unfit, bool), -1, sides.side))[boxes.row_of_box]
+    chosen, part_of_box = np.unique(access, axis=0, return_inverse=True)
     return [
-        _part(boxes, np.flatnonzero(part_of_box == k), divmod(code, base), bounds, sides, alpha, strategies)
-        for k, code in enumerate(codes.tolist())
+        _part(boxes, np.flatnonzero(part_of_box.ravel() == k), chosen[k].tolist(), bounds, sides, alpha, strategies)
+        for k in range(len(chosen))
     ]
 
 
 def _part(
     boxes: Boxes,
     mine: Ints,
-    access_code: tuple[int, int],
+    chosen: Sequence[int],
     bounds: Apart,
     sides: Sides,
     alpha: float,
     strategies: Sequence[str],
 ) -> Part:
-    """The part of the boxes `mine`, which ascend; codes of access attributes are numbers + 1, 0 for none."""
-    access = two(code - 1 for code in access_code)
+    """The part of the boxes `mine`, which ascend, with the access attributes and the difference chosen."""
+    access, difference = two(chosen[:2]), chosen[2]
     counts = np.diff(boxes.constraint_offsets)[mine]
     box = np.repeat(np.arange(len(mine)), counts)
     first = np.cumsum(counts) - counts
@@ -222,26 +244,40 @@ def _part(
             reached = np.flatnonzero(attribute == access[side])
             assert np.array_equal(box[reached], np.arange(len(mine))), "every box constrains its access attribute"
             spans.append((lo[reached], hi[reached]))
-        rest = np.flatnonzero((sides.side[attribute] == side) & (attribute != access[side]))
+        # Of a difference's part, what an event is reached through is checked of partners, so it is kept for both.
+        mine_alone = attribute != access[side] if difference < 0 else np.ones(len(attribute), bool)
+        rest = np.flatnonzero((sides.side[attribute] == side) & mine_alone)
         named, place = np.unique(attribute[rest], return_inverse=True)
         offsets = _offsets(box[rest], len(mine))
         left.append(Remaining(offsets, place.astype(np.int32), lo[rest], hi[rest]) if len(rest) else None)
         checked.append(tuple(sides.number[named].tolist()))
     slots = boxes.row_of_box[mine]
     own = Apart(bounds.lo[slots], bounds.hi[slots])
-    paired = np.flatnonzero(sides.side[attribute] == BOTH)
+    paired = np.flatnonzero((sides.side[attribute] == BOTH) & (attribute != difference))
+    _taken_as_times(own, box, attribute, lo, hi, np.flatnonzero(attribute == difference), sides)
     paired = paired[~_taken_as_times(own, box, attribute, lo, hi, paired, sides)]
     conditions = None
     if len(paired):
         conditions = Remaining(
             _offsets(box[paired], len(mine)), sides.number[attribute[paired]].astype(np.int32), lo[paired], hi[paired]
         )
-    planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
+    indexes: tuple[JoinIndex, JoinIndex] | tuple[BandIndex, BandIndex]
+    if difference < 0:
+        planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
+        indexes = two(JoinIndex.build(plane, alpha=alpha, strategies=strategies) for plane in planes)
+    else:
+        of = sides.differences[difference]
+        assert of is not None
+        reached = np.flatnonzero(attribute == difference)
+        assert np.array_equal(box[reached], np.arange(len(mine))), "every box constrains its difference"
+        planes = two(Plane(*span, lo[reached], hi[reached]) for span in spans)
+        indexes = two(BandIndex.build(plane, is_double=of.is_double, alpha=alpha) for plane in planes)
     tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
     return Part(
         two(-1 if n < 0 else int(sides.number[n]) for n in access),
         two(checked),
-        two(JoinIndex.build(plane, alpha=alpha, strategies=strategies) for plane in planes),
+        -1 if difference < 0 else int(sides.number[difference]),
+        indexes,
         two(left),
         slots.astype(np.int32),
         conditions,
@@ -257,16 +293,12 @@ def _taken_as_times(own: Apart, box: Ints, attribute: Ints, lo: Ints, hi: Ints, 
     for number in np.unique(attribute[paired]).tolist():
         form = sides.times[number]
         mine = attribute[paired] == number
-        if form == "|t0 - t1|":
-            mine &= lo[paired] <= 0  # a least distance is no interval
-        if not form or not mine.any():
+        if not form:
             continue
         at = paired[mine]
         least, most = lo[at], hi[at]
-        if form != "t0 - t1":
+        if form == "t1 - t0":
             least, most = np.where(most == KEY_MAX, KEY_MIN, -most), np.where(least == KEY_MIN, KEY_MAX, -least)
-        if form == "|t0 - t1|":
-            most = hi[at]
         own.lo[box[at]] = np.maximum(own.lo[box[at]], least)
         own.hi[box[at]] = np.minimum(own.hi[box[at]], most)
         taken |= mine

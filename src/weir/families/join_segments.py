@@ -34,24 +34,37 @@ from weir.families.attributes import Attributes
 from weir.families.bounds import Ints
 from weir.families.boxes import template
 from weir.families.codec import from_json, to_json
+from weir.families.differences import Difference, difference_of, event_part, partner_order
 from weir.families.evaluate import evaluate
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.join_conditions import columns_of, satisfied
 from weir.families.join_parts import Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
-from weir.families.joins import BOTH, Joined, JoinFamily, joined
-from weir.families.partner_rows import PartnerRows
+from weir.families.joins import BOTH, Joined, JoinFamily, joined, on_side
+from weir.families.partner_rows import PartnerRows, keys_of
 from weir.families.segments import Group, in_slots, without
+from weir.index.bands.index import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.index import BandIndex
+from weir.index.bands.runs import make_run
+from weir.index.bands.spread import spread
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
 from weir.index.joins.enumeration import Checks, Side
-from weir.index.joins.pairs import Pairs, match_pairs
+from weir.index.joins.pairs import Band, Pairs, match_pairs
 from weir.index.joins.partners import Partners, locate
 from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
 from weir.index.keys import NULL_KEY, encode_column
 from weir.index.strings import StringDictionary, find
 from weir.settings import Settings
 
+CHOICES = (*STRATEGIES, *(f"band {name}" for name in BAND_STRATEGIES))
+# What a strategy of select joins is in a band join.
+BAND_STRATEGY = {
+    "vanilla": "query-outer",
+    "select-first": "query-outer",
+    "join-first": "data-outer",
+    "sweep": "merge",
+}
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
 _ANY_BOXES = 1 << 30  # what was registered stays registered, also under a lower cap
 EVENTS_FIRST = 1 << 10  # events of the first block whose candidates are examined
@@ -68,7 +81,7 @@ class JoinMatches(NamedTuple):
     offsets: Int64s  # int64[e+1]
     slots: Int32s  # int32[p]: ascending within an entry of `events`
     partners: Int64s  # int64[p]: row ids on the other side; unique within (entry, slot)
-    choices: Int64s  # int64[6]: how many events each strategy processed, summed over parts
+    choices: Int64s  # int64[11]: how many events each of CHOICES processed, summed over parts
 
 
 class JoinSegment:
@@ -108,8 +121,18 @@ class JoinSegment:
 
     def accesses(self, side: int) -> list[Expression | None]:
         """The orders in which partner rows of a side are asked for; None: any order."""
-        numbers = dict.fromkeys(part.access[side] for part in self.parts)
-        return [None if n < 0 else self.columns(side)[n] for n in numbers]
+        plain = dict.fromkeys(part.access[side] for part in self.parts if part.difference < 0)
+        found = [None if n < 0 else self.columns(side)[n] for n in plain]
+        return [*found, *(self._order(n, side) for n in dict.fromkeys(p.difference for p in self.parts) if n >= 0)]
+
+    def _order(self, difference: int, side: int) -> Expression:
+        """How partners of a side are ordered for a difference."""
+        return on_side(partner_order(self._difference(difference), side), {side: 0})
+
+    def _difference(self, number: int) -> Difference:
+        found = difference_of(self.columns(BOTH)[number])
+        assert found is not None, "queries are reached through differences only"
+        return found
 
     @classmethod
     def build(
@@ -162,7 +185,7 @@ class JoinSegment:
                 }
                 for side in (0, 1, BOTH)
             ],
-            build_parts(whole, bounds, len(ids), sides, settings.hotspot_share, strategies),
+            build_parts(whole, bounds, len(ids), sides, settings.hotspot_share, strategies, has_keys=bool(family.keys)),
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -222,49 +245,124 @@ class JoinSegment:
         if not self.parts or not events.num_rows or not len(rows.row_ids):
             return result.whole()
         codes = rows.codes(events, [pair[side] for pair in self.family.keys])
-        whole = _meet(rows.ordered(self._access(self.parts[0], 1 - side)), codes)
+        whole = _meet(rows.ordered(None), codes)  # all orders have the same runs
         sign = -1 if side else 1  # time bounds are those of t0 − t1
         reach = _reach(sign * times, sign * rows.times)
         step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written[side]))))
         for first in range(0, len(whole.events), step):
             meeting = whole.some(first, first + step)
-            keys = _EventKeys(self.columns(side), self.dictionaries[side], events, meeting.events)
+            differences = [e for e in self.columns(BOTH) if difference_of(e) is not None]
+            keys = _EventKeys(
+                self.columns(side), self.dictionaries[side], columns_of(differences, side), events, meeting.events
+            )
             for part in self.parts:
                 if not part.can_meet(*reach):
                     continue
-                a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
-                order = batch_order(meeting.codes, a)
-                checked = [keys[n][order] for n in part.checked[side]]
                 timed = part.is_timed(*reach)
-                row_of_place, values, partners = self._partners(
-                    part, 1 - side, rows, meeting.places, sign if timed else 0
-                )
-                checks, traits = part.checks(side, timed)
-                search = _Search(
-                    part.indexes[side],
-                    checks,
-                    traits,
-                    a[order],
-                    meeting.begin[order],
-                    meeting.end[order],
-                    values,
-                    Side(sign * times[meeting.events[order]], _stacked(checked, len(order))),
-                    partners,
-                    muted if part.conditions is None else muted[part.slot_of_box],
-                    strategy,
-                    costs,
-                )
+                if part.difference >= 0:
+                    search, positions, row_of_place = self._band_search(
+                        part, side, meeting, keys, events, times, rows, muted, sign, timed, strategy
+                    )
+                else:
+                    search, positions, row_of_place = self._search(
+                        part, side, meeting, keys, times, rows, muted, sign, timed, strategy, costs
+                    )
                 if part.conditions is not None:
-                    self._add_satisfying(result, search, part, meeting.events[order], events, rows, row_of_place)
+                    self._add_satisfying(result, search, part, positions, events, rows, row_of_place)
                     continue
-                found, choices = search.pairs(0, len(order), result.left)
+                found, choices = search.pairs(0, len(positions), result.left)
                 result.choices += choices
                 if isinstance(found, OverBudget):
                     result.count(found.counts)
                 else:
                     row_ids = rows.row_ids[row_of_place[found.places]]
-                    result.add(meeting.events[order], found.offsets, found.slots, row_ids)
+                    result.add(positions, found.offsets, found.slots, row_ids)
         return result.whole()
+
+    def _search(
+        self,
+        part: Part,
+        side: int,
+        meeting: _Meeting,
+        keys: _EventKeys,
+        times: Int64s,
+        rows: PartnerRows,
+        muted: Uint8s,
+        sign: int,
+        timed: bool,
+        strategy: str,
+        costs: Costs,
+    ) -> tuple[_Search, Ints, Int32s]:
+        """The search of a part, the events it is about, and the row of each place."""
+        a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
+        order = batch_order(meeting.codes, a)
+        access = self._access(part, 1 - side)
+        row_of_place = rows.ordered(access).rows
+        values = rows.values(access, self.dictionaries[1 - side].get(part.access[1 - side]))
+        if meeting.places is not None:
+            row_of_place, values = row_of_place[meeting.places], values[meeting.places]
+        index = part.indexes[side]
+        assert isinstance(index, JoinIndex)
+        search = _Search(
+            index,
+            *part.checks(side, timed),
+            a[order],
+            meeting.begin[order],
+            meeting.end[order],
+            values,
+            self._events(part, side, keys, sign * times, meeting.events, order),
+            self._partners(part, 1 - side, rows, row_of_place, sign if timed else 0),
+            muted if part.conditions is None else muted[part.slot_of_box],
+            strategy,
+            costs,
+        )
+        return search, meeting.events[order], row_of_place
+
+    def _band_search(
+        self,
+        part: Part,
+        side: int,
+        meeting: _Meeting,
+        keys: _EventKeys,
+        events: pa.Table,
+        times: Int64s,
+        rows: PartnerRows,
+        muted: Uint8s,
+        sign: int,
+        timed: bool,
+        strategy: str,
+    ) -> tuple[_Search, Ints, Int32s]:
+        """The same for a part that is reached through a difference."""
+        of = self._difference(part.difference)
+        ordered = rows.ordered(self._order(part.difference, 1 - side))
+        row_of_place, values = ordered.rows, ordered.values
+        if meeting.places is not None:
+            row_of_place, values = row_of_place[meeting.places], values[meeting.places]
+        own = keys_of(on_side(event_part(of, side), {side: 0}), keys.rows)
+        a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
+        bands = spread(values, own, meeting.begin, meeting.end, is_double=of.is_double)
+        order = bands.event
+        index = part.indexes[side]
+        assert isinstance(index, BandIndex)
+        run = make_run(bands.values, of.is_double, is_one=not self.family.keys)
+        search = _Search(
+            Band(index, run, bands.offset),
+            *part.checks(side, timed),
+            a[order],
+            bands.begin,
+            bands.end,
+            bands.values,
+            self._events(part, side, keys, sign * times, meeting.events, order),
+            self._partners(part, 1 - side, rows, row_of_place[bands.nulls :], sign if timed else 0),
+            muted if part.conditions is None else muted[part.slot_of_box],
+            BAND_STRATEGY.get(strategy, strategy),
+            DEFAULT,
+        )
+        return search, meeting.events[order], row_of_place[bands.nulls :]
+
+    def _events(self, part: Part, side: int, keys: _EventKeys, times: Int64s, events: Ints, order: Ints) -> Side:
+        """What is checked of events, in the order given."""
+        return Side(times[events[order]], _stacked([keys[n][order] for n in part.checked[side]], len(order)))
 
     def _add_satisfying(
         self,
@@ -310,23 +408,13 @@ class JoinSegment:
             result.add(positions[first:stop], offsets, slots, rows.row_ids[row])
             first = stop
 
-    def _partners(
-        self, part: Part, side: int, rows: PartnerRows, places: Ints | None, sign: int
-    ) -> tuple[Int32s, Ints, Side]:
-        """Of the places that are met (None: of all): their rows, keys of the access attribute, and what is checked.
-
-        Times are multiplied by `sign`; with 0 they are left out.
-        """
-        access = self._access(part, side)
-        row_of_place = rows.ordered(access).rows
-        values = rows.values(access, self.dictionaries[side].get(part.access[side]))
-        if places is not None:
-            row_of_place, values = row_of_place[places], values[places]
+    def _partners(self, part: Part, side: int, rows: PartnerRows, row_of_place: Int32s, sign: int) -> Side:
+        """What is checked of partners, by place; times are multiplied by `sign`, and with 0 they are left out."""
         count = len(row_of_place)
         times = sign * rows.times[row_of_place] if sign else np.zeros(count, np.int64)
         attributes, dictionaries = self.columns(side), self.dictionaries[side]
         checked = [rows.column(attributes[n], dictionaries.get(n))[row_of_place] for n in part.checked[side]]
-        return row_of_place, values, Side(times, _stacked(checked, count))
+        return Side(times, _stacked(checked, count))
 
     def _access(self, part: Part, side: int) -> Expression | None:
         return None if part.access[side] < 0 else self.columns(side)[part.access[side]]
@@ -336,7 +424,7 @@ class JoinSegment:
 class _Search:
     """One part's search for pairs, over all its events."""
 
-    index: JoinIndex
+    index: JoinIndex | Band
     checks: Checks
     traits: Uint8s
     a: Ints
@@ -352,8 +440,11 @@ class _Search:
     def pairs(self, first: int, stop: int, pairs_max: int) -> tuple[Pairs | OverBudget, Int64s]:
         """The pairs of some events, or their counts; and the choices."""
         at = slice(first, stop)
-        return match_pairs(
-            self.index,
+        index = self.index
+        if isinstance(index, Band):
+            index = Band(index.index, index.run, index.offset[at])
+        found, chosen = match_pairs(
+            index,
             self.checks,
             self.a[at],
             self.begin[at],
@@ -367,6 +458,9 @@ class _Search:
             costs=self.costs,
             traits=self.traits,
         )
+        choices = np.zeros(len(CHOICES), np.int64)
+        choices[N_STRATEGIES if isinstance(index, Band) else 0 :][: len(chosen)] = chosen
+        return found, choices
 
 
 def _distinct(entry: Ints, slots: Int32s, row: Ints) -> tuple[Ints, Int32s, Ints]:
@@ -427,20 +521,21 @@ class _EventKeys:
         self,
         attributes: Sequence[Expression],
         dictionaries: Mapping[int, StringDictionary],
+        more: Sequence[ColumnRef],
         events: pa.Table,
         at: Ints,
     ) -> None:
         self._attributes = attributes
         self._dictionaries = dictionaries
-        names = {c.name for e in self._attributes for c in walk(e) if isinstance(c, ColumnRef)}
+        names = {c.name for e in (*self._attributes, *more) for c in walk(e) if isinstance(c, ColumnRef)}
         # A table without columns has no rows, and an attribute always has a column: nobody asks for such keys.
-        self._rows = events.select(sorted(names)).take(pa.array(at)) if names else events
+        self.rows = events.select(sorted(names)).take(pa.array(at)) if names else events
         self._made: dict[int, Ints] = {}
 
     def __getitem__(self, number: int) -> Ints:
         if number not in self._made:
             e = self._attributes[number]
-            values = self._rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, self._rows)
+            values = self.rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, self.rows)
             if e.type.kind is Kind.STRING:
                 self._made[number] = find(self._dictionaries.get(number, _NO_STRINGS), values)
             else:
@@ -453,7 +548,7 @@ class _Result:
 
     def __init__(self, slots_count: int, pairs_max: int) -> None:
         self.left = max(pairs_max, 0)
-        self.choices = np.zeros(N_STRATEGIES, np.int64)
+        self.choices = np.zeros(len(CHOICES), np.int64)
         self._slots_count = slots_count
         self._counts: Ints | None = None
         self._done: list[tuple[Ints, Ints, Int32s, Ints]] = []  # events, their counts, slots, partners

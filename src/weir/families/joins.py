@@ -10,10 +10,12 @@ The condition (WHERE and all ON together) is an AND of
     keys     t.area = w.area        one side over one source, the other over the other; no parameters inside
     the rest                        becomes boxes; AND, OR and NOT may mix the sources, and so may a comparison
 
-There is at least one key. A condition over both sources that is none (r.a < s.b, an equality below OR) is an
-attribute of pairs: it is evaluated for those that keys, windows and the conditions of each side let through. A key may
-contain constants, which then belong to the query's shape, and so to the family; an equality with a parameter is no key,
-because each of its values would be a family of its own.
+A condition over both sources that is no key (r.a < s.b, an equality below OR) is about an attribute of pairs. If that
+is a difference (s.b − r.b between two bounds, or beyond one) queries are reached through it; what is left is evaluated
+for the pairs that keys, windows and the conditions of each side let through. A join needs a key, or in every part
+of its OR the same difference bounded: else every row would meet every other. A key may contain constants, which then
+belong to the query's shape, and so to the family; an equality with a parameter is no key, because each of its values
+would be a family of its own.
 
 Sides are in a canonical order, by (stream, texts of the keys), so that R JOIN S and S JOIN R are one family; keys are
 sorted too. When nothing tells the sides of a self-join apart they stay as the query has them: either order is right.
@@ -48,9 +50,10 @@ from weir.algebra.nodes import (
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Catalog, Stream
 from weir.families import selection
-from weir.families.attributes import Attributes, params_of, too_many_residuals, with_values
+from weir.families.attributes import Attributes, params_of, sources_of, too_many_residuals, with_values
 from weir.families.boxes import OPPOSITE, template
 from weir.families.codec import canonical, from_json, to_json
+from weir.families.differences import difference_of
 from weir.families.instances import resolve
 from weir.families.join_keys import has_keys
 from weir.families.selection import Checked
@@ -72,6 +75,7 @@ __all__ = [
 
 name = "join"
 
+_BOUNDS = ("=", "<", "<=", ">", ">=")
 BOTH = 2  # the side of an attribute of pairs
 _ANY_BOXES = 1 << 30
 
@@ -140,9 +144,21 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
             return f"'{scan.relation}' is not a stream"
     split = _split(join)
     reason = _key_refusal(split, names)
-    if reason is None and not split.keys:
-        return f"no equality without parameters connects {' with '.join(names.values())}"
+    if reason is None and not split.keys and not _is_banded(split):
+        return (
+            f"neither an equality without parameters nor a bounded difference connects {' with '.join(names.values())}"
+        )
     return reason
+
+
+def _is_banded(split: _Split) -> bool:
+    """Whether one difference of the two sources is bounded in every way to satisfy the condition."""
+    predicate = conjunction(split.rest) if split.rest else None
+    bounded = [
+        {atom.attribute for atom in d.atoms if atom.op in _BOUNDS and difference_of(atom.attribute) is not None}
+        for d in template(predicate, _ANY_BOXES).disjuncts
+    ]
+    return not bounded or bool(set.intersection(*bounded))
 
 
 def _key_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
@@ -219,7 +235,7 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
     return {
         "join family": found.family.name,
         "sides": " and ".join(sides),
-        "join keys": ", ".join(keys),
+        "join keys": ", ".join(keys) or "none",
         **selection.describe_boxes(predicate, names),
         **_pairs_text(predicate, names),
         "access attributes": "; ".join(f"{names[side]}: {_access_text(predicate, side, names)}" for side in (0, 1)),
@@ -247,7 +263,7 @@ def _access_text(predicate: Expression | None, side: int, names: Mapping[int, st
 
 def side_of(e: Expression) -> int:
     """The side whose columns an attribute refers to, or BOTH."""
-    sources = _sources(e)
+    sources = sources_of(e)
     assert sources, f"{e} is over no source"
     return BOTH if len(sources) > 1 else next(iter(sources))
 
@@ -263,7 +279,7 @@ def on_side(e: Expression, number_of: Mapping[int, int]) -> Expression:
 
 def _at_home(e: Expression) -> Expression:
     """The expression over rows of its own stream, whichever side or source that is."""
-    return on_side(e, dict.fromkeys(_sources(e), 0))
+    return on_side(e, dict.fromkeys(sources_of(e), 0))
 
 
 def _catalog(streams: Sequence[Stream]) -> Catalog:
@@ -287,7 +303,7 @@ def _split(join: Join) -> _Split:
     rest: list[Expression] = []
     for term in () if join.predicate is None else _terms(join.predicate, True):
         if isinstance(term, Comparison) and term.op == "=" and not params_of(term):
-            left, right = _sources(term.left), _sources(term.right)
+            left, right = sources_of(term.left), sources_of(term.right)
             if left == {first} and right == {second}:
                 keys[term.left, term.right] = None
                 continue
@@ -309,7 +325,3 @@ def _terms(e: Expression, wanted: bool) -> Iterator[Expression]:
         yield replace(e, op=OPPOSITE[e.op])
     else:
         yield e if wanted else Not(e)
-
-
-def _sources(e: Expression) -> set[int]:
-    return {part.source for part in walk(e) if isinstance(part, ColumnRef)}

@@ -7,7 +7,8 @@ codes of a query segment when the two meet. That translation ascends with the co
 every query segment to come (codes stored relative to *queries* would be wrong as soon as one mentions a new string).
 
 Join keys become one int64 a row: a single number or time is its own key; a string is its place in the dictionary; of
-several keys the places are combined two at a time into places among the combinations that occur. An event whose value
+several keys the places are combined two at a time into places among the combinations that occur; without keys all
+rows have the same. An event whose value
 does not occur has no partners, so nothing is ever hashed and nothing needs to be verified.
 
 Invariants: rows with a NULL among their keys are in no order; codes of events and rows are equal exactly if all keys
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import ColumnRef, Expression
+from weir.algebra.nodes import ColumnRef, Expression, Negate
 from weir.algebra.schema import Kind
 from weir.families.bounds import Ints
 from weir.families.codec import canonical
@@ -69,14 +70,14 @@ class PartnerRows:
         texts = list(wanted)
         strings = []
         for k, e in enumerate(wanted.values()):
-            values = _values(e, rows)
             if e.type.kind is Kind.STRING:
                 strings.append(k)
+                values = _values(e, rows)
                 dictionary = build(values)
                 arrays |= {f"strings.{k}.{name}": array for name, array in dictionary._asdict().items()}
                 arrays[f"column.{k}"] = _places(dictionary, values)
             else:
-                arrays[f"column.{k}"] = encode_column(values, e.type)
+                arrays[f"column.{k}"] = keys_of(e, rows)
         keys = _make_keys(family, side, rows, arrays)
         orders = [_ANY if e is None else str(texts.index(canonical(e))) for e in accesses]
         for order in dict.fromkeys(orders):
@@ -120,8 +121,7 @@ class PartnerRows:
                 if len(expressions) > 1:
                     code = _find(self._arrays[f"key.{j}.values"], code)
             combined = code if combined is None else self._combine(combined, code, j)
-        assert combined is not None, "a join has keys"
-        return combined
+        return np.zeros(events.num_rows, np.int64) if combined is None else combined
 
     def _combine(self, combined: Ints, code: Ints, j: int) -> Ints:
         """The place of each pair among those that occur."""
@@ -183,6 +183,14 @@ class PartnerRows:
         return StringDictionary(*(self._arrays[f"{name}.{field}"] for field in StringDictionary._fields))
 
 
+def keys_of(e: Expression, rows: pa.Table) -> Ints:
+    """The keys of an attribute, no text; that of −x is −key, which is there also for times."""
+    if isinstance(e, Negate) and e.type.kind is not Kind.DOUBLE:
+        keys = keys_of(e.arg, rows)
+        return np.where(keys == NULL_KEY, NULL_KEY, -keys)
+    return encode_column(_values(e, rows), e.type)
+
+
 def _values(e: Expression, rows: pa.Table) -> pa.Array:
     values = rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, rows)
     if isinstance(values, pa.ChunkedArray) and values.num_chunks != 1 and e.type.kind is Kind.STRING:
@@ -237,8 +245,7 @@ def _make_keys(family: JoinFamily, side: int, rows: pa.Table, arrays: dict[str, 
         arrays[f"key.{j}.base"] = np.array([base], np.int64)
         arrays[f"key.{j}.pairs"] = _distinct(pairs)
         combined = _find(arrays[f"key.{j}.pairs"], pairs)
-    assert combined is not None, "a join has keys"
-    return combined
+    return np.zeros(rows.num_rows, np.int64) if combined is None else combined
 
 
 def _distinct(codes: Ints) -> Ints:

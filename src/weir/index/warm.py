@@ -1,9 +1,9 @@
 """Compile every kernel once, before the first batch needs it, and say how long it took.
 
 A small table with every kind of constraint is built and searched by every strategy, within budget and over it, and a
-small plane by every join strategy, so that each kernel is compiled (or loaded from its cache) for exactly the argument
-types that real tables give it; a test holds that nothing is compiled later. Compile time is thereby reported apart from
-run time.
+small plane by every strategy of select joins and of band joins, so that each kernel is compiled (or loaded from its
+cache) for exactly the argument types that real tables give it; a test holds that nothing is compiled later. Compile
+time is thereby reported apart from run time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from weir.index import strings
-from weir.index.boxes import BoxTable
+from weir.index.bands.index import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.index import BandIndex, Meeting
+from weir.index.bands.runs import cut, make_run
+from weir.index.bands.spread import spread
+from weir.index.boxes import BoxTable, read_only
 from weir.index.jit import KERNELS
 from weir.index.joins.enumeration import Checks, Side
-from weir.index.joins.pairs import match_pairs
+from weir.index.joins.pairs import Band, match_pairs
 from weir.index.joins.partners import build_partners, locate
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import STRATEGIES as JOIN_STRATEGIES
 from weir.index.joins.search import JoinIndex, batch_order
+from weir.index.keys import encode_doubles
 from weir.index.strategies import STRATEGIES
 
 _BOXES = 2_000
@@ -44,6 +49,7 @@ def warm(progress: Callable[[str], None] | None) -> float:
     if progress is not None:
         progress("kernels of joins")
     _warm_joins()
+    _warm_bands()
     dictionary = strings.build(pa.array(["a", "b"]))
     strings.find(dictionary, pa.array(["a", None]))
     elapsed = time.perf_counter() - started
@@ -106,3 +112,35 @@ def _warm_joins() -> None:
                     np.zeros(n_slots, dtype=np.uint8),
                     budget,
                 )
+
+
+def _warm_bands() -> None:
+    """The same for band joins: runs with every kind of ladder and without, and pairs."""
+    box = np.arange(_BOXES, dtype=np.int64)
+    lo = box * 37 % _KEYS
+    plane = Plane(lo, lo + _WIDTH, lo, lo + _WIDTH)
+    partners = np.sort(box * 91 % _KEYS)
+    values = {False: partners, True: partners.astype(np.float64).view(np.int64)}
+    events = box[:50]
+    begin, end = np.zeros(50, dtype=np.int64), np.full(50, _BOXES, dtype=np.int64)
+    muted = np.zeros(_BOXES, dtype=np.uint8)
+    for is_double in (False, True):
+        bounds = encode_doubles(lo.astype(np.float64)), encode_doubles((lo + _WIDTH).astype(np.float64))
+        bands = plane._replace(c_lo=bounds[0], c_hi=bounds[1]) if is_double else plane
+        index = BandIndex.from_arrays(BandIndex.build(bands, is_double=is_double).arrays())
+        spent = spread(partners, events, begin, end, is_double=False)
+        offset = events.astype(np.float64).view(np.int64) if is_double else spent.offset
+        for is_one in (True, False):
+            run = make_run(values[is_double], is_double, is_one=is_one)
+            for strategy in ("auto", *BAND_STRATEGIES):
+                for budget in (0, _BOXES * len(events)):
+                    index.search(Meeting(events, offset, begin, end), run, muted, budget, strategy=strategy)
+    nothing, none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    no_checks = np.zeros(_BOXES + 1, dtype=np.int64), none, nothing, nothing
+    apart = np.full(_BOXES, _KEYS, dtype=np.int64)
+    checks = Checks(*no_checks, *no_checks, box.astype(np.int32), -apart, apart)
+    columns = np.empty((0, len(events)), dtype=np.int64)
+    rows = Side(partners, np.empty((0, _BOXES), dtype=np.int64))
+    band = Band(index, run, offset)
+    match_pairs(band, checks, events, begin, end, run.values, Side(events, columns), rows, muted, _BOXES * len(events))
+    cut(read_only(partners), read_only(events), begin, end)

@@ -18,12 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import Stream
-from weir.families.join_segments import JoinSegment
+from weir.families.join_segments import CHOICES, JoinSegment
 from weir.families.partner_rows import PartnerRows
 from weir.families.selection import Segment
 from weir.index.boxes import OverBudget
 from weir.index.joins.costs import DEFAULT, Costs
-from weir.index.joins.search import STRATEGIES
 from weir.runtime import faults
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
@@ -126,7 +125,7 @@ class _Slice:
         self.joins: list[JoinPiece] = []
         self.pairs = 0
         self.over = False
-        self.choices = np.zeros((len(task.joins), len(STRATEGIES)), np.int64)  # events by family and strategy
+        self.choices = np.zeros((len(task.joins), len(CHOICES)), np.int64)  # events by family and strategy
         self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, pairs of each slot
         self._selections: dict[str, list[tuple[str, Segment, np.ndarray]]] = {}
         self._joins: dict[str, tuple[JoinSegment, np.ndarray]] = {}
@@ -159,7 +158,7 @@ class _Slice:
 
     def _match_join(self, join: JoinTask, side: int, rows: RowRange, table: pa.Table) -> np.ndarray:
         """Join new rows of one side with the partners they meet; returns the events that each strategy processed."""
-        choices = np.zeros(len(STRATEGIES), np.int64)
+        choices = np.zeros(len(CHOICES), np.int64)
         times = times_us(table, join.streams[side]).to_numpy()
         for ref in join.segments:
             segment, muted = self._join_of(ref)

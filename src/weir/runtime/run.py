@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir.errors import RunError
-from weir.index.joins.search import STRATEGIES
+from weir.families.join_segments import CHOICES
 from weir.runtime import faults
 from weir.runtime.housekeeping import Housekeeping
 from weir.runtime.jobs import SparkJobs
@@ -225,10 +225,11 @@ class Run:
             late_rows=self._late_rows,
             queries=self._registry.queries - len(self._registry.dropped()),
             housekeeping_error=self._housekeeping.error,
-            join_choices={
-                family: dict(zip(STRATEGIES, of.tolist(), strict=True)) for family, of in self._choices.items()
-            },
+            join_choices=self._named_choices(),
         )
+
+    def _named_choices(self) -> dict[str, dict[str, int]]:
+        return {family: dict(zip(CHOICES, of.tolist(), strict=True)) for family, of in self._choices.items()}
 
     @property
     def recent(self) -> list[BatchFigures]:
@@ -292,8 +293,7 @@ class Run:
         for family, of in jobs.choices.items():
             self._choices[family] = self._choices.get(family, 0) + np.array(of, np.int64)
         if jobs.choices and (self._totals["batches"] - 1) % CHOICES_EVERY == 0:  # for `explain`, in any process
-            choices = {family: of.tolist() for family, of in self._choices.items()}
-            caches.save(self._weir.files, "choices", done.batch, [json.dumps(choices).encode()])
+            caches.save(self._weir.files, "choices", done.batch, [json.dumps(self._named_choices()).encode()])
 
     def _check_checkpoint(self) -> None:
         """Refuse a checkpoint that is not the ledger's: batch numbers would mean other rows."""

@@ -2,7 +2,8 @@
 
 Such a query is what a join family takes whole: an equality of columns (or of an expression of each side) for every
 key, and any boolean combination of predicates, in ON, in WHERE or split between them. Some are over both sources: bands
-(`s.b - r.b BETWEEN …`), distances in time, inequalities, arithmetic, whole trees. Columns of one type draw from one
+(`s.b - r.b BETWEEN …`), distances in time, inequalities, arithmetic, whole trees; some joins have a band and no
+equality. Columns of one type draw from one
 pool of values (`weir.testing.domains`), so that keys meet; `join_catalog` makes streams with such columns, of equal and
 of mixed types, also under common names (USING).
 
@@ -43,6 +44,25 @@ from weir.testing.windows import reach_of
 
 KIND = "select_join"
 PLACEMENTS = ("clustered", "scattered", "wide", "open")
+BANDS_SHARE = 0.12  # of queries that no equality connects, but a band
+BAND_FORMS = (
+    "{0} - {1} BETWEEN {2} AND {3}",
+    "{0} - {1} BETWEEN {2} AND {3}",
+    "{0} - {1} >= {2} AND {0} - {1} < {3}",
+    "abs({0} - {1}) <= {3}",
+    "{0} < {1} + {2}",
+    "{0} - {2} <= {1}",
+    "{0} <> {1}",
+)
+DISTANCE_FORMS = (
+    "abs({0} - {1}) <= {2}",
+    "{0} - {1} BETWEEN -{3} AND {2}",
+    "{0} <= {1} + {2}",
+    "{0} - {2} < {1}",
+    "{0} - {1} >= {2}",
+    "abs({0} - {1}) > {2}",
+    "{0} < {1} AND {1} - {0} < {2}",
+)
 _NUMBERS = (INT, INT, BIGINT, BIGINT, DOUBLE, decimal(9, 2))
 _FEW_VALUES = (Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE)  # types whose columns meet most often
 _KEY_FORMS = ("-{0}", "abs({0})", "CAST({0} AS bigint)", "{0} + 1", "2 * {0}", "{0} % 3")
@@ -95,9 +115,13 @@ def random_join_template(catalog: Catalog, seed: int, count: int = 20, *, placem
     draft = _JoinDraft(rng, catalog, domains.START_US, domains.SPAN_US)
     sources = draft.draw_sources(KIND)
     phrases = _LocalPhrases(rng, sources, template=True)
-    keys = draft.keys(phrases)
     table: dict[str, pa.Array] = {}
     conditions = []
+    keys: list[str] = []
+    if rng.random() < BANDS_SHARE:
+        conditions.append(_bounded_template(rng, draft, phrases, count, table))
+    else:
+        keys = draft.keys(phrases)
     for number, source in enumerate(sources):
         ranges = _Ranges(rng, placement, count, f"{'ab'[number]}", table)
         for _ in range(rng.choice((1, 1, 1, 2))):
@@ -105,7 +129,7 @@ def random_join_template(catalog: Catalog, seed: int, count: int = 20, *, placem
             conditions.append(ranges.condition(phrases.name(source, column), column.type, pool))
     if rng.random() < 0.25:
         conditions.append(phrases.predicate(2))
-    if rng.random() < 0.3:
+    if keys and rng.random() < 0.3:
         conditions.append(_paired_template(rng, draft, phrases, count, table))
     rng.shuffle(conditions)
     shown = draft.projection(Phrases(rng, sources, template=True, slots=phrases.slots))
@@ -160,7 +184,11 @@ class _JoinDraft(Draft):
         sources = self.draw_sources(KIND)
         phrases = _LocalPhrases(self.rng, sources, params=self.params)
         items = [self.from_item(s) for s in sources]
-        text = self.from_where(phrases, items, self.keys(phrases), self.conditions(phrases))
+        if self.rng.random() < BANDS_SHARE:
+            conditions = [self.bounded(phrases), *self.conditions(phrases)]
+            text = self.from_where(phrases, items, [], self.rng.sample(conditions, len(conditions)))
+        else:
+            text = self.from_where(phrases, items, self.keys(phrases), self.conditions(phrases))
         return f"SELECT {self.projection(self.phrases(sources))} {text}"
 
     def keys(self, phrases: _LocalPhrases) -> list[str]:
@@ -230,30 +258,36 @@ class _JoinDraft(Draft):
             kinds.append(both.arithmetic_compared)
         return self.rng.choice(kinds)()
 
-    def band(self, phrases: _LocalPhrases, ends: Sequence[str]) -> str:
+    def bounded(self, phrases: _LocalPhrases) -> str:
+        """A band that connects two sources without an equality; narrow, as all pairs are candidates."""
+        if self.rng.random() < 0.5:
+            gaps = [f"INTERVAL {self.rng.choice((1, 20, 60))} SECOND" for _ in "ab"]
+            return self.distance(phrases, gaps, ("abs({0} - {1}) <= {2}", "{0} - {1} BETWEEN -{3} AND {2}"))
+        forms = ("{0} - {1} BETWEEN {2} AND {3}", "abs({0} - {1}) <= {3}", "{0} - {1} >= {2} AND {0} - {1} < {3}")
+        low = self.rng.choice((-2, -1, 0, 1, 3))
+        return self.band(phrases, [str(low), str(low + self.rng.choice((0, 1, 2)))], forms)
+
+    def band(self, phrases: _LocalPhrases, ends: Sequence[str], forms: Sequence[str] = BAND_FORMS) -> str:
         """The difference of two numbers between two ends, or with one; of two times where there are no numbers."""
         drawn = []
         for source in self.rng.sample(list(phrases.sources), 2):
             numbers = [c for c in source.relation.columns if c.type.is_numeric]
             if not numbers:
-                return self.distance(phrases, ["INTERVAL 3 MINUTE", "INTERVAL 2 SECOND"])
+                gaps = ["INTERVAL 3 MINUTE", "INTERVAL 2 SECOND"]
+                return self.distance(phrases, gaps, DISTANCE_FORMS[:2])
             drawn.append(phrases.name(source, self.rng.choice(numbers)))
         first, second = drawn
         low, high = (f"({end})" if end.startswith("-") else end for end in ends)
-        form = self.rng.choice(("{0} - {1} BETWEEN {2} AND {3}", "{0} < {1} + {2}", "abs({0} - {1}) <= {3}"))
-        form = self.rng.choice((form, "{0} - {1} >= {2} AND {0} - {1} < {3}", "{0} - {2} <= {1}", "{0} <> {1}"))
-        return form.format(first, second, low, high)
+        return self.rng.choice(forms).format(first, second, low, high)
 
-    def distance(self, phrases: _LocalPhrases, gaps: Sequence[str]) -> str:
+    def distance(self, phrases: _LocalPhrases, gaps: Sequence[str], forms: Sequence[str] = DISTANCE_FORMS) -> str:
         """How far apart the times of two rows may be."""
         first, second = (
             phrases.name(s, next(c for c in s.relation.columns if c.name.lower() == s.relation.time.lower()))
             for s in self.rng.sample(list(phrases.sources), 2)
             if isinstance(s.relation, Stream)
         )
-        forms = ("abs({0} - {1}) <= {2}", "{0} - {1} BETWEEN -{3} AND {2}", "{0} <= {1} + {2}", "{0} - {2} < {1}")
-        form = self.rng.choice((*forms, "{0} - {1} >= {2}", "abs({0} - {1}) > {2}", "{0} < {1} AND {1} - {0} < {2}"))
-        return form.format(first, second, *gaps)
+        return self.rng.choice(forms).format(first, second, *gaps)
 
     def half_open(self, phrases: _LocalPhrases, source: Source) -> str:
         """A range with one end, within the ordinary values; it contains most of them mostly."""
@@ -292,7 +326,7 @@ class _JoinDraft(Draft):
         every = [*keys, *rest]
         if self.rng.random() < 0.4:
             return _with_where(f"FROM {', '.join(items)}", self.rng.sample(every, len(every)))
-        cut = self.rng.choice((len(keys), len(keys), 1, len(every)))
+        cut = max(1, self.rng.choice((len(keys), len(keys), 1, len(every))))
         on, where = every[:cut], every[cut:]
         self.rng.shuffle(on)
         word = self.rng.choice(("JOIN", "INNER JOIN"))
@@ -364,6 +398,18 @@ def _paired_template(
     table["low"] = pa.array([rng.randint(-40, 10) for _ in range(count)], pa.int64())
     table["high"] = pa.array([rng.choice((rng.randint(-10, 60), None)) for _ in range(count)], pa.int64())
     return draft.band(phrases, [":low", ":high"])
+
+
+def _bounded_template(
+    rng: random.Random, draft: _JoinDraft, phrases: _LocalPhrases, count: int, table: dict[str, pa.Array]
+) -> str:
+    """A narrow band whose ends are parameters, clustered or scattered."""
+    spread = rng.choice((2, 40))
+    lows = [rng.randint(-spread, spread) for _ in range(count)]
+    table["low"] = pa.array(lows, pa.int64())
+    table["high"] = pa.array([None if rng.random() < 0.03 else low + rng.randint(0, 2) for low in lows], pa.int64())
+    forms = ("{0} - {1} BETWEEN {2} AND {3}", "{0} - {1} >= {2} AND {0} - {1} < {3}", "abs({0} - {1}) <= {3}")
+    return draft.band(phrases, [":low", ":high"], forms)
 
 
 def _named(source: Source) -> str:

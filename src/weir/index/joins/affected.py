@@ -139,7 +139,7 @@ def write_affected(
             n = _drop_muted(scratch.found, n, muted)
         if used + n + _AT_ONCE > len(output):
             return event, used
-        used = _write_sorted(scratch, n, output, used)
+        used = write_sorted(scratch, n, output, used)
         per_event[event] = n
         choices[strategy] += 1
         event += 1
@@ -264,7 +264,7 @@ def _drop_muted(found: Int32s, n: Scalar, muted: Uint8s) -> Scalar:
 
 
 @lean
-def _write_sorted(scratch: Scratch, n: Scalar, output: Int32s, used: Scalar) -> Scalar:
+def write_sorted(scratch: Scratch, n: Scalar, output: Int32s, used: Scalar) -> Scalar:
     """Write the n boxes found to `output` in ascending order; returns how much is used then."""
     if n > _FEW_MAX:
         return _write_many(scratch, n, output, used)

@@ -1,6 +1,7 @@
 """Enumeration: the joining pairs of a block of events, from the boxes that they affect.
 
-A box's partners are one stretch of its event's run, c_lo <= c <= c_hi; what the plane does not know is checked: the
+A box's partners are one stretch of its event's run, c_lo <= c <= c_hi, where c is an attribute of the partner or, of a
+band join, its difference with the event (`weir.index.bands`); what the plane does not know is checked: the
 event's other attributes once a box, the partner's other attributes and the distance of the two times once a pair. A
 NULL satisfies no check.
 
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weir.index.bands.runs import Run, climb, first_above
 from weir.index.boxes import Int32s, Int64s, Uint8s, read_only
 from weir.index.jit import Scalar, kernel
 from weir.index.joins.instructions import pick
@@ -59,7 +61,7 @@ class Boxes(NamedTuple):
     boxes: Int32s  # int32[h]: ascending within an event
     begin: Int64s  # int64[e]
     end: Int64s  # int64[e]
-    values: Int64s  # int64[m]: ascending within a run
+    offset: Int64s  # int64[e]: what the event brings to differences; of a band join only
 
 
 def traits_of(checks: Checks) -> Uint8s:
@@ -77,6 +79,8 @@ def traits_of(checks: Checks) -> Uint8s:
 @kernel
 def enumerate_pairs(
     block: Boxes,
+    run: Run,
+    is_band: Scalar,
     plane: Plane,
     checks: Checks,
     traits: Uint8s,
@@ -99,7 +103,7 @@ def enumerate_pairs(
     """
     # Arrays are taken out of their tuples once: within a loop each access would count references, which costs more
     # than what is done with the element.
-    offsets, boxes, begin, end, values = block.offsets, block.boxes, block.begin, block.end, block.values
+    offsets, boxes, begin, end, offset = block.offsets, block.boxes, block.begin, block.end, block.offset
     c_lo, c_hi, slot_of_box = plane.c_lo, plane.c_hi, checks.slot_of_box
     event_offsets, event_attribute = checks.event_offsets, checks.event_attribute
     event_lo, event_hi = checks.event_lo, checks.event_hi
@@ -136,9 +140,11 @@ def enumerate_pairs(
                     traits,
                     events,
                     partners,
-                    values,
+                    run,
+                    is_band,
                     run_begin,
                     run_end,
+                    offset[e],
                     first + e,
                     counting,
                     places,
@@ -155,7 +161,7 @@ def enumerate_pairs(
                 k, k_end = event_offsets[box], event_offsets[box + 1]
                 if not _accepted(k, k_end, event_attribute, event_lo, event_hi, event_columns, first + e):
                     continue
-            low, high = _stretch(values, run_begin, run_end, c_lo[box], c_hi[box])
+            low, high = _stretch(run, is_band, run_begin, run_end, c_lo[box], c_hi[box], offset[e])
             if not trait & (_PARTNER | _TIME):
                 if counting:
                     counts[slot] += high - low
@@ -194,9 +200,11 @@ def _walk_together(
     traits: Uint8s,
     events: Side,
     partners: Side,
-    values: Int64s,
+    run: Run,
+    is_band: Scalar,
     begin: Scalar,
     end: Scalar,
+    offset: Scalar,
     event: Scalar,
     counting: Scalar,
     places: Int32s,
@@ -212,7 +220,7 @@ def _walk_together(
     for box in boxes:
         if traits[box] & _EVENT and not _accepted(offsets[box], offsets[box + 1], attribute, lo, hi, columns, event):
             continue
-        lows[n], highs[n] = _stretch(values, begin, end, c_lo[box], c_hi[box])
+        lows[n], highs[n] = _stretch(run, is_band, begin, end, c_lo[box], c_hi[box], offset)
         box_of[n] = box
         n += 1
     if n == 0:
@@ -288,12 +296,18 @@ def _accepted(
 
 
 @kernel
-def _stretch(values: Int64s, begin: Scalar, end: Scalar, lo: Scalar, hi: Scalar) -> tuple[Scalar, Scalar]:
-    """The places of the run whose values are within lo .. hi, as begin and end.
+def _stretch(
+    run: Run, is_band: Scalar, begin: Scalar, end: Scalar, lo: Scalar, hi: Scalar, offset: Scalar
+) -> tuple[Scalar, Scalar]:
+    """The places of the run whose values, or differences, are within lo .. hi, as begin and end.
 
     Two binary searches side by side, whose steps depend on the length of the run alone and not on what is found: no
     branch is mispredicted, and neither search waits for the other.
     """
+    if is_band:
+        first = climb(run, begin, end, lo, offset)
+        return first, first_above(run, first, end, hi, offset)
+    values = run.values
     low, high, n = begin, begin, end - begin
     while n > 1:
         half = n >> 1

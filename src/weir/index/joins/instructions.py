@@ -2,8 +2,9 @@
 
 `lowest_bit` is the number of the lowest bit set of a word (64 if there is none), `n_bits` how many are set,
 `without_lowest_bit` the word without it (0 if there is none). `cycles` reads the counter of processor cycles (on x86
-that of time stamps, which counts at a constant rate). `pick` chooses between two numbers without a branch. Uncompiled,
-a plain function stands for each.
+that of time stamps, which counts at a constant rate). `pick` chooses between two numbers without a branch. `double_of`
+reads the bits of an int64 as a double, `bits_of` goes back. `word_at` reads 64 bits from any byte of an array of words,
+unchecked. Uncompiled, a plain function stands for each.
 """
 
 from __future__ import annotations
@@ -109,3 +110,48 @@ def _plain_pick(condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
 
 
 pick: Any = _plain_pick if config.DISABLE_JIT else intrinsic(_select)
+
+
+def _double_of(typingctx: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+def _bits_of(typingctx: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+def _plain_double_of(bits: Scalar) -> float:
+    return float(np.int64(bits).view(np.float64))  # a plain number, which infinity does not make warn
+
+
+def _plain_bits_of(number: Scalar) -> np.int64:
+    return np.float64(number).view(np.int64)
+
+
+double_of: Any = _plain_double_of if config.DISABLE_JIT else intrinsic(_double_of)
+bits_of: Any = _plain_bits_of if config.DISABLE_JIT else intrinsic(_bits_of)
+
+
+def _word_at(typingctx: Any, words: Any, byte: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        start = builder.bitcast(array.data, ir.IntType(8).as_pointer())
+        at = builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
+        word = builder.load(at)
+        word.align = 1
+        return word
+
+    return types.uint64(words, types.uint64), generate
+
+
+def _plain_word_at(words: Any, byte: Scalar) -> np.uint64:
+    return np.uint64(int.from_bytes(words.view(np.uint8)[int(byte) : int(byte) + 8].tobytes(), "little"))
+
+
+word_at: Any = _plain_word_at if config.DISABLE_JIT else intrinsic(_word_at)

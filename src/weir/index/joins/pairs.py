@@ -10,10 +10,14 @@ nothing is kept and pairs are counted by slot.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from weir.index.bands.index import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.index import BandIndex, Meeting
+from weir.index.bands.runs import Run, plain_run
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_only
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
 from weir.index.joins.enumeration import SPARE, Boxes, Checks, Side, enumerate_pairs, traits_of
@@ -37,8 +41,17 @@ class Pairs(NamedTuple):
     places: Int32s  # int32[p]: partners; ascending and unique within (event, slot)
 
 
+@dataclass(frozen=True)
+class Band:
+    """What a band join has beside: the partners by what differences are made of, and the events' part of these."""
+
+    index: BandIndex
+    run: Run
+    offset: Int64s  # int64[e]
+
+
 def match_pairs(
-    index: JoinIndex,
+    index: JoinIndex | Band,
     checks: Checks,
     a: Int64s,
     begin: Int64s,
@@ -58,39 +71,38 @@ def match_pairs(
     Over budget, counting ends when there are very many: the counts are then those of the first events only.
 
     `muted` is by slot; `traits` are those of the checks, made anew if not given. The second result says how many
-    events each strategy processed.
+    events each strategy (of the index) processed. Of a band join `values` are those of its run.
     """
     n_boxes, n_slots, n_events = len(checks.slot_of_box), len(muted), len(a)
-    assert len(index.plane.c_lo) == n_boxes, f"checks of {n_boxes} boxes, the index has {len(index.plane.c_lo)}"
+    plane = frozen(index.index.plane if isinstance(index, Band) else index.plane)
+    assert len(plane.c_lo) == n_boxes, f"checks of {n_boxes} boxes, the index has {len(plane.c_lo)}"
     a, begin, end, values = (np.ascontiguousarray(array, dtype=np.int64) for array in (a, begin, end, values))
     checks = frozen(checks)
     output = _Output(n_events, n_slots, pairs_max, int((end - begin).max(initial=0)))
     traits = traits_of(checks) if traits is None else read_only(traits)
     muted_box = muted[checks.slot_of_box] if muted.any() else np.zeros(n_boxes, dtype=np.uint8)
     events, partners = _frozen_side(events), _frozen_side(partners)
-    plane = frozen(index.plane)
-    choices = np.zeros(N_STRATEGIES, dtype=np.int64)
+    run, offset = (index.run, index.offset) if isinstance(index, Band) else (plain_run(values), begin)
+    choices = np.zeros(len(BAND_STRATEGIES) if isinstance(index, Band) else N_STRATEGIES, dtype=np.int64)
     first, size = 0, EVENTS_FIRST
     while first < n_events:
         stop = min(first + size, n_events)
         # One event affects every box at most, so a block of one is never over this budget.
         candidates_max = max(CANDIDATES_MAX, n_boxes)
-        found = index.search(
-            a[first:stop],
-            begin[first:stop],
-            end[first:stop],
-            values,
-            muted_box,
-            candidates_max,
-            strategy=strategy,
-            costs=costs,
-        )
+        at = slice(first, stop)
+        if isinstance(index, Band):
+            meeting = Meeting(a[at], offset[at], begin[at], end[at])
+            found = index.index.search(meeting, run, muted_box, candidates_max, strategy=strategy)
+        else:
+            found = index.search(
+                a[at], begin[at], end[at], values, muted_box, candidates_max, strategy=strategy, costs=costs
+            )
         if isinstance(found.matches, OverBudget):
             size = max((stop - first) // 4, 1)
             continue
         choices += found.choices
-        block = Boxes(found.matches.offsets, found.matches.slots, begin[first:stop], end[first:stop], values)
-        output.enumerate(frozen(block), plane, checks, traits, events, partners, first)
+        block = frozen(Boxes(found.matches.offsets, found.matches.slots, begin[at], end[at], offset[at]))
+        output.enumerate(block, run, isinstance(index, Band), plane, checks, traits, events, partners, first)
         size = _next_size(stop - first, len(found.matches.slots))
         first = stop
         pairs = output.pairs
@@ -130,7 +142,16 @@ class _Output:
         self._places = np.empty(OUTPUT + run_max + SPARE, dtype=np.int32)
 
     def enumerate(
-        self, block: Boxes, plane: Plane, checks: Checks, traits: Uint8s, events: Side, partners: Side, first: int
+        self,
+        block: Boxes,
+        run: Run,
+        is_band: bool,
+        plane: Plane,
+        checks: Checks,
+        traits: Uint8s,
+        events: Side,
+        partners: Side,
+        first: int,
     ) -> None:
         """Add the pairs of a block; `first` is the number of its first event."""
         event = candidate = 0
@@ -138,6 +159,8 @@ class _Output:
         while event < n_events:
             event, candidate, used = enumerate_pairs(
                 block,
+                run,
+                is_band,
                 plane,
                 checks,
                 traits,

@@ -1,0 +1,124 @@
+"""The band-join index against a plain twin: every strategy, whole numbers and doubles, one run and many."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from weir.index.bands.index import STRATEGIES, BandIndex, Meeting
+from weir.index.bands.runs import make_run
+from weir.index.boxes import Matches, OverBudget
+from weir.index.joins.planes import Plane
+from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
+
+SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e300, 5e-324]
+
+
+def key(number: float) -> int:
+    return int(encode_doubles(np.array([number]))[0])
+
+
+class World:
+    """Boxes, partners in runs by key, and events, with the answer found by comparing everything with everything."""
+
+    def __init__(self, seed: int, *, is_double: bool, n_boxes: int, n_rows: int, n_keys: int, placement: str) -> None:
+        rng = np.random.default_rng(seed)
+        self.rng, self.is_double = rng, is_double
+        span = 50.0 if placement == "dense" else 4_000.0
+        centre = (
+            rng.choice([-20.0, 0.0, 30.0], n_boxes) if placement == "clustered" else rng.uniform(-span, span, n_boxes)
+        )
+        width = np.abs(rng.normal(6, 4, n_boxes)) * np.where(rng.random(n_boxes) < 0.05, 100, 1)
+        lo, hi = centre - width / 2, centre + width / 2
+        if is_double:
+            odd = rng.random(n_boxes) < 0.03
+            hi[odd] = rng.choice([math.nan, math.inf, 1e300], odd.sum())
+            self.lo, self.hi = encode_doubles(lo), encode_doubles(hi)
+        else:
+            self.lo, self.hi = lo.astype(np.int64), hi.astype(np.int64)
+        open_lo, open_hi = rng.random(n_boxes) < 0.06, rng.random(n_boxes) < 0.06
+        self.lo[open_lo], self.hi[open_hi] = KEY_MIN, KEY_MAX
+        selected = rng.random(n_boxes) < 0.5
+        a_lo = rng.integers(0, 80, n_boxes)
+        self.a_lo = np.where(selected, a_lo, NULL_KEY)
+        self.a_hi = np.where(selected, a_lo + rng.integers(0, 40, n_boxes), KEY_MAX)
+        numbers = rng.uniform(0, span, n_rows).round(1)
+        if is_double and n_rows:
+            numbers[rng.integers(0, n_rows, n_rows // 10)] = rng.choice(SPECIAL, n_rows // 10)
+        self.keys = np.sort(rng.integers(0, n_keys, n_rows))
+        self.numbers = numbers if is_double else numbers.astype(np.int64)
+        order = np.lexsort((encode_doubles(numbers) if is_double else self.numbers, self.keys))
+        self.numbers = self.numbers[order]
+        self.n_keys = n_keys
+
+    def events(self, count: int) -> tuple[Meeting, list[float]]:
+        rng = self.rng
+        b = rng.uniform(-10, 60, count).round(1)
+        if self.is_double:
+            b[rng.random(count) < 0.15] = rng.choice([math.nan, math.inf, 0.0, 1e300])
+        offset = b.view(np.int64) if self.is_double else b.astype(np.int64)
+        of_key = rng.integers(0, self.n_keys + 1, count)
+        begin, end = np.searchsorted(self.keys, of_key), np.searchsorted(self.keys, of_key, side="right")
+        a = np.where(rng.random(count) < 0.1, NULL_KEY, rng.integers(-5, 120, count))
+        return Meeting(a, offset, begin, end), (b if self.is_double else b.astype(np.int64)).tolist()
+
+    def expected(self, events: Meeting, b: list[float]) -> list[list[int]]:
+        found = []
+        for e in range(len(events.a)):
+            stretch = self.numbers[events.begin[e] : events.end[e]].tolist()
+            with np.errstate(all="ignore"):
+                d = np.array([key(u - b[e]) if self.is_double else u - b[e] for u in stretch], np.int64)
+            inside = (self.lo[:, None] <= d) & (d <= self.hi[:, None])
+            a = events.a[e]
+            found.append(np.flatnonzero(inside.any(axis=1) & (self.a_lo <= a) & (a <= self.a_hi)).tolist())
+        return found
+
+
+@pytest.mark.parametrize("placement", ["dense", "clustered", "scattered"])
+@pytest.mark.parametrize("is_double", [False, True])
+@pytest.mark.parametrize("n_keys", [1, 7])
+def test_all_strategies_find_what_comparing_everything_finds(placement: str, is_double: bool, n_keys: int) -> None:
+    for seed in range(4):
+        n_rows = (0, 3, 300, 700)[seed]
+        world = World(seed, is_double=is_double, n_boxes=400, n_rows=n_rows, n_keys=n_keys, placement=placement)
+        plane = Plane(world.a_lo, world.a_hi, world.lo, world.hi)
+        index = BandIndex.from_arrays(BandIndex.build(plane, is_double=is_double, alpha=0.02).arrays())
+        events, b = world.events(60)
+        expected = world.expected(events, b)
+        raw = world.numbers.view(np.int64)
+        muted = np.zeros(400, np.uint8)
+        for is_one in (True, False) if n_keys == 1 else (False,):
+            run = make_run(raw, is_double, is_one=is_one)
+            assert (len(run.cells) > 0) == (is_one and n_rows >= 256)
+            for strategy in ("auto", *STRATEGIES):
+                found = index.search(events, run, muted, 10**9, strategy=strategy)
+                assert isinstance(found.matches, Matches)
+                assert listed(found.matches) == expected, f"{strategy}, seed {seed}, one run: {is_one}"
+                assert found.choices.sum() == np.count_nonzero(events.end > events.begin)
+        total = sum(map(len, expected))
+        muted = (world.rng.random(400) < 0.3).astype(np.uint8)
+        run = make_run(raw, is_double, is_one=n_keys == 1)
+        some = index.search(events, run, muted, total)
+        assert isinstance(some.matches, Matches)
+        assert listed(some.matches) == [[box for box in boxes if not muted[box]] for boxes in expected]
+        if total > 1:
+            over = index.search(events, run, np.zeros(400, np.uint8), total - 1)
+            assert isinstance(over.matches, OverBudget)
+            counts = np.bincount(np.concatenate([np.array(boxes, np.int64) for boxes in expected]), minlength=400)
+            assert over.matches.counts.tolist() == counts.tolist()
+
+
+def listed(matches: Matches) -> list[list[int]]:
+    ends = zip(matches.offsets[:-1], matches.offsets[1:], strict=True)
+    return [matches.slots[first:last].tolist() for first, last in ends]
+
+
+def test_an_index_without_local_selections_is_smaller() -> None:
+    lo = np.arange(1000, dtype=np.int64) * 10
+    everything = np.full(1000, NULL_KEY), np.full(1000, KEY_MAX)
+    free = BandIndex.build(Plane(*everything, lo, lo + 3), is_double=False)
+    bound = BandIndex.build(Plane(lo, lo + 5, lo, lo + 3), is_double=False)
+    assert bound.nbytes - free.nbytes == 16 * 1000
+    assert free.nbytes / 1000 < 120, "also where every box is a group of its own"
