@@ -188,7 +188,7 @@ CASES = {
         pairs=False,
     ),
     "a constant in the key": Case(
-        "SELECT t.id, w.level FROM Trade t JOIN Weather w ON t.n + 1 = w.level",
+        "SELECT t.id, w.id AS o FROM Trade t JOIN Weather w ON t.n + 1 = w.level",
         (T, W),
         lambda t, w: t["n"] is not None and equal(t["n"] + 1, w["level"]),
     ),

@@ -39,6 +39,9 @@ QUERIES = (
     "WHERE a.price < 10 AND b.price > 90 BEGIN NOW - INTERVAL 10 MINUTES END NOW",
     "SELECT t.n, w.n AS report FROM trade [ROWS 70] t JOIN weather [RANGE 90 SECONDS] w USING (area) "
     "WHERE t.price > 80 OR w.category = 9",
+    "SELECT t.n, w.n AS report FROM trade t, weather w WHERE t.price - w.category BETWEEN 3 AND 3.5 AND name = 'pear'",
+    "SELECT t.n, w.n AS report FROM trade t JOIN weather w ON t.area = w.area "
+    "WHERE abs(t.ts - w.ts) <= INTERVAL 4 SECONDS AND t.price > 10 * w.category",
 )
 WATCHED = (0, 6, 1, 7)  # queries that the reader asks for, in turn
 

@@ -271,7 +271,9 @@ def test_every_strategy_and_side_finds_what_the_twin_says(keys: str, streams: tu
     excluded = np.array(sorted(rng.sample(ids, len(ids) // 10)), np.int64)
     hidden = set(excluded.tolist())
     expected = [t for t in expected if t[0] not in hidden]
-    segment = JoinSegment.build(family, [g for g, _ in groups], CATALOG, settings=SETTINGS, excluded=excluded)
+    segment = JoinSegment.build(
+        family, [g for g, _ in groups], CATALOG, settings=SETTINGS, excluded=excluded, strategies=STRATEGIES
+    )
     assert segment.ids.tolist() == sorted(set(ids) - hidden)
     unmuted = np.zeros(len(segment.ids), np.uint8)
     muted = np.array([rng.random() < 0.3 for _ in segment.ids], np.uint8)
@@ -324,7 +326,7 @@ def test_random_sql_finds_what_its_condition_says(seed: int) -> None:
     tables = {s.name: rows_of_stream(s, 40, seed, order="clustered") for s in catalog.streams.values()}
     found_any = 0
     for family, groups in by_family.items():
-        segment = JoinSegment.build(family, [g for g, _ in groups], catalog, settings=SETTINGS)
+        segment = JoinSegment.build(family, [g for g, _ in groups], catalog, settings=SETTINGS, strategies=STRATEGIES)
         expected = _expected_of_sql(groups, catalog, tables)
         found_any += len(expected)
         for side in (0, 1):

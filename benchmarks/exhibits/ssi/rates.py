@@ -79,7 +79,7 @@ def measure(
                     trial.spent[name][k, block] = trial.searched.cycles(
                         w.a[block], w.begin[block], w.end[block], w.values, name
                     )
-            trial.appends.append(_append_seconds(trial.found, len(w.plane.a_lo)))
+            trial.appends.append(append_seconds(trial.found, len(w.plane.a_lo)))
     tick_s = ns_per_cycle() / 1e9
     return [_rates(trial, tick_s) for trial in trials]
 
@@ -87,7 +87,7 @@ def measure(
 def _rates(trial: _Trial, tick_s: float) -> Rates:
     reported = float(np.diff(trial.found.offsets).mean())
     append_s = statistics.median(trial.appends)
-    whole = {name: max(_typical(runs), 1.0) * tick_s for name, runs in trial.spent.items()}
+    whole = {name: max(typical(runs), 1.0) * tick_s for name, runs in trial.spent.items()}
     return Rates(
         {name: 1.0 / max(took - reported * append_s, tick_s) for name, took in whole.items()},
         {name: 1.0 / took for name, took in whole.items()},
@@ -96,7 +96,7 @@ def _rates(trial: _Trial, tick_s: float) -> Rates:
     )
 
 
-def _typical(runs: npt.NDArray[np.float64]) -> float:
+def typical(runs: npt.NDArray[np.float64]) -> float:
     """The mean over events of the lower quartile over repetitions."""
     return float(np.quantile(runs, 0.25, axis=0).mean())
 
@@ -109,7 +109,7 @@ def warm_rate(workload: SelectJoins, strategy: str, repeats: int) -> float:
     index = JoinIndex.build(workload.plane, strategies=(strategy,))
     a, begin, end = (np.repeat(array, WARMING) for array in (workload.a, workload.begin, workload.end))
     runs = [index.cycles(a, begin, end, workload.values, strategy)[WARMING - 1 :: WARMING] for _ in range(repeats)]
-    return 1e9 / ns_per_cycle() / max(_typical(np.stack(runs).astype(np.float64)), 1.0)
+    return 1e9 / ns_per_cycle() / max(typical(np.stack(runs).astype(np.float64)), 1.0)
 
 
 def columns(rates: Sequence[Rates], strategies: Sequence[str]) -> dict[str, list[Number]]:
@@ -134,7 +134,7 @@ def _agreed(index: JoinIndex, workload: SelectJoins, strategies: Sequence[str]) 
     return agreed
 
 
-def _append_seconds(found: Matches, n_boxes: int) -> float:
+def append_seconds(found: Matches, n_boxes: int) -> float:
     """Seconds to append one id, over all events of a search."""
     if not len(found.slots):
         return 0.0

@@ -6,7 +6,8 @@ from NULL to the last key, so every event, or every partner, is inside. The cons
 by box, once for both directions: what is checked of events in one is checked of partners in the other.
 
 Conditions over both sides are attributes of pairs. The difference of the two times becomes part of the time bounds.
-Slots that bound another difference (or that one, if there are no join keys) are reached through it: the plane of
+Slots that bound another difference (or that one, if there are no join keys, or nothing to reach a side by) are reached
+through it: the plane of
 events of a side is then their own access attribute by the difference (`weir.index.bands`), and the partners' is checked
 with the others. What else is asked of pairs is kept for whoever evaluates it (`weir.families.join_conditions`).
 
@@ -41,6 +42,7 @@ from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 T = TypeVar("T")
 _NO_ATTRIBUTE: Int32s = np.empty(0, np.int32)
+_REACH_BITS, _REACH_CLASSES = 4, 3  # windows within a factor of 16 are together, and at most so many classes of them
 _NO_BOUND: Int64s = np.empty(0, np.int64)
 # The arrays of a plane as an index names them, and those of the same plane with its axes exchanged.
 _EXCHANGED = {
@@ -194,28 +196,57 @@ def _time_form(e: Expression, times: tuple[str, str]) -> str:
     return "t0 - t1" if first.source == 0 else "t1 - t0"
 
 
+class Indexing(NamedTuple):
+    """How planes are indexed: see `JoinIndex.build`."""
+
+    alpha: float
+    strategies: Sequence[str]
+    thrifty: bool
+
+
 def build_parts(
     boxes: Boxes,
     bounds: Apart,
     slots_count: int,
     sides: Sides,
-    alpha: float,
-    strategies: Sequence[str],
+    how: Indexing,
     *,
     has_keys: bool,
 ) -> list[Part]:
-    """The boxes by the access attributes of their slots."""
-    # Times are compared anyway; only where there is nothing else are they what queries are reached through.
-    unfit = [
-        sides.side[k] == BOTH and (of is None or (has_keys and bool(sides.times[k])))
-        for k, of in enumerate(sides.differences)
-    ]
-    access = choose_accesses(boxes, slots_count, np.where(np.array(unfit, bool), -1, sides.side))[boxes.row_of_box]
-    chosen, part_of_box = np.unique(access, axis=0, return_inverse=True)
+    """The boxes by the access attributes of their slots, and by how far apart in time their rows may be."""
+    timed = np.array([bool(form) for form in sides.times], bool)
+    fit = np.array(
+        [side != BOTH or of is not None for side, of in zip(sides.side, sides.differences, strict=True)], bool
+    )
+    # Times are compared anyway, so queries are reached through them only where there is nothing better.
+    chosen = choose_accesses(boxes, slots_count, np.where(fit & ~(timed & has_keys), sides.side, -1))
+    if has_keys and timed.any():
+        bare = (chosen[:, 2] < 0) & ((chosen[:, 0] < 0) | (chosen[:, 1] < 0))
+        chosen[bare, 2] = choose_accesses(boxes, slots_count, np.where(timed, sides.side, -1))[bare, 2]
+    keys = np.column_stack([chosen, _reach_classes(boxes, bounds, slots_count, sides)])[boxes.row_of_box]
+    kinds, part_of_box = np.unique(keys, axis=0, return_inverse=True)
     return [
-        _part(boxes, np.flatnonzero(part_of_box.ravel() == k), chosen[k].tolist(), bounds, sides, alpha, strategies)
-        for k in range(len(chosen))
+        _part(boxes, np.flatnonzero(part_of_box.ravel() == k), kinds[k].tolist(), bounds, sides, how)
+        for k in range(len(kinds))
     ]
+
+
+def _reach_classes(boxes: Boxes, bounds: Apart, slots_count: int, sides: Sides) -> Ints:
+    """int64[n_slots]: 0 if its rows may be nearly as far apart as any, more if they must be much nearer.
+
+    Queries with short windows then do not look at rows that only those with long ones can show.
+    """
+    own = Apart(bounds.lo[boxes.row_of_box], bounds.hi[boxes.row_of_box])
+    box = np.repeat(np.arange(len(boxes.row_of_box)), np.diff(boxes.constraint_offsets))
+    attribute, lo, hi = boxes.constraint_attribute, boxes.constraint_lo, boxes.constraint_hi
+    paired = np.flatnonzero(sides.side[attribute] == BOTH) if len(attribute) else np.empty(0, np.int64)
+    _taken_as_times(own, box, attribute, lo, hi, paired, sides)
+    far = np.where((own.lo == KEY_MIN) | (own.hi == KEY_MAX), 2.0**62, own.hi.astype(np.float64) - own.lo)
+    reach = np.zeros(slots_count)
+    np.maximum.at(reach, boxes.row_of_box, np.log2(np.maximum(far, 1.0)))
+    nearer = reach.max(initial=0.0) - reach
+    classes: Ints = np.clip(nearer // _REACH_BITS, 0, _REACH_CLASSES - 1).astype(np.int64)
+    return classes
 
 
 def _part(
@@ -224,8 +255,7 @@ def _part(
     chosen: Sequence[int],
     bounds: Apart,
     sides: Sides,
-    alpha: float,
-    strategies: Sequence[str],
+    how: Indexing,
 ) -> Part:
     """The part of the boxes `mine`, which ascend, with the access attributes and the difference chosen."""
     access, difference = two(chosen[:2]), chosen[2]
@@ -264,14 +294,14 @@ def _part(
     indexes: tuple[JoinIndex, JoinIndex] | tuple[BandIndex, BandIndex]
     if difference < 0:
         planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
-        indexes = two(JoinIndex.build(plane, alpha=alpha, strategies=strategies) for plane in planes)
+        indexes = two(JoinIndex.build(plane, **how._asdict()) for plane in planes)
     else:
         of = sides.differences[difference]
         assert of is not None
         reached = np.flatnonzero(attribute == difference)
         assert np.array_equal(box[reached], np.arange(len(mine))), "every box constrains its difference"
         planes = two(Plane(*span, lo[reached], hi[reached]) for span in spans)
-        indexes = two(BandIndex.build(plane, is_double=of.is_double, alpha=alpha) for plane in planes)
+        indexes = two(BandIndex.build(plane, is_double=of.is_double, alpha=how.alpha) for plane in planes)
     tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
     return Part(
         two(-1 if n < 0 else int(sides.number[n]) for n in access),

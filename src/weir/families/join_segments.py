@@ -38,7 +38,7 @@ from weir.families.differences import Difference, difference_of, event_part, par
 from weir.families.evaluate import evaluate
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.join_conditions import columns_of, satisfied
-from weir.families.join_parts import Part, Sides, below, build_parts, two
+from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
 from weir.families.joins import BOTH, Joined, JoinFamily, joined, on_side
 from weir.families.partner_rows import PartnerRows, keys_of
@@ -147,8 +147,10 @@ class JoinSegment:
     ) -> JoinSegment:
         """The segment of all queries of `groups`, which are of this family, but the `excluded` ids (ascending).
 
-        `strategies` are those that are indexed: by default all when the router chooses, else the one that is set.
+        `strategies` are those that are indexed: by default all that are worth their memory when the router chooses,
+        else the one that is set.
         """
+        thrifty = strategies is None
         if strategies is None:
             strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
         members = list(_by_shape(family, groups, catalog, excluded))
@@ -185,7 +187,14 @@ class JoinSegment:
                 }
                 for side in (0, 1, BOTH)
             ],
-            build_parts(whole, bounds, len(ids), sides, settings.hotspot_share, strategies, has_keys=bool(family.keys)),
+            build_parts(
+                whole,
+                bounds,
+                len(ids),
+                sides,
+                Indexing(settings.hotspot_share, strategies, thrifty),
+                has_keys=bool(family.keys),
+            ),
         )
 
     def arrays(self) -> dict[str, np.ndarray]:

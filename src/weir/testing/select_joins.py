@@ -14,6 +14,7 @@ over the pool, wide or open, a few of them inverted or NULL, which is what index
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,7 +137,8 @@ def random_join_template(catalog: Catalog, seed: int, count: int = 20, *, placem
     body = draft.from_where(phrases, [_named(s) for s in sources], keys, conditions)
     text = f"SELECT {shown} {body} {_window(rng, sources, count, table)}".rstrip()
     table |= {slot.name: _slot_values(rng, slot, count) for slot in phrases.slots}
-    return RandomTemplate(text, pa.table(table))
+    mentioned = set(re.findall(r":(\w+)", text))  # not every form of a band has both ends
+    return RandomTemplate(text, pa.table({name: values for name, values in table.items() if name in mentioned}))
 
 
 @dataclass

@@ -188,6 +188,22 @@ def fixed_case() -> Case:
     return Case(Plane(*lo, *hi), np.array([0, 905, 0, -700]), begin, end, values, np.zeros(200, np.uint8), 0.1)
 
 
+def test_a_thrifty_index_has_stabbing_sets_only_where_they_pay() -> None:
+    rng = np.random.default_rng(4)
+    n = 20_000
+    everything = np.full(n, NULL_KEY), np.full(n, KEY_MAX)
+    middle = rng.integers(0, 1_000_000, n)
+    scattered = Plane(*everything, middle, middle + 10)
+    index = JoinIndex.build(scattered, thrifty=True)
+    assert index.strategies == ("vanilla", "join-first", "select-first", "sweep")
+    assert index.nbytes < 0.75 * JoinIndex.build(scattered).nbytes
+    # Ten points stab all of these, and every event selects all of them.
+    middle = rng.integers(0, 10, n) * 100_000
+    clustered = Plane(*everything, middle - rng.integers(1, 9_000, n), middle + rng.integers(1, 9_000, n))
+    assert "ssi" in JoinIndex.build(clustered, thrifty=True).strategies
+    assert JoinIndex.build(clustered, strategies=("ssi",), thrifty=True).strategies == ("ssi",), "it is all there is"
+
+
 @everywhere
 def test_only_what_is_named_is_built(strategy: str) -> None:
     case = fixed_case()

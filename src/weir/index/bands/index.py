@@ -29,7 +29,7 @@ from weir.index.bands.runs import Floats, Run, difference, first_above, first_no
 from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, make_scratch, write_sorted
-from weir.index.joins.instructions import double_of, word_at
+from weir.index.joins.instructions import cycles, double_of, word_at
 from weir.index.joins.lean import lean
 from weir.index.joins.planes import Plane, check
 from weir.index.joins.search import Found
@@ -174,6 +174,13 @@ class BandIndex:
         offsets = np.zeros(n_events + 1, dtype=np.int64)
         np.cumsum(per_event, out=offsets[1:])
         return Found(Matches(offsets, output[:used]), choices)
+
+    def cycles(self, events: Meeting, run: Run, strategy: str) -> Int64s:
+        """int64[e]: cycles that one strategy spends on each event; sorting and writing are left out."""
+        events = frozen(Meeting(*(np.ascontiguousarray(array, dtype=np.int64) for array in events)))
+        spent = np.zeros(len(events.a), dtype=np.int64)
+        _cycles(self._bands, events, run, STRATEGIES.index(strategy), make_scratch(len(self._bands.lo), 0), spent)
+        return spent
 
 
 def _widths(lo: Int64s, hi: Int64s) -> Int64s:
@@ -533,22 +540,62 @@ def _stabbed(
         below = np.int64(NULL_KEY)  # the difference of the partner at or below the point
         if above > begin:
             below = difference(values[above - 1], offset, is_double)
-            for k in range(first, last):
-                place = bands.low[k]
-                if bands.lo[place] > below:
-                    break
-                found[used] = bands.boxes[place]
-                used += _selects(bands, place, a)
-            if below == bands.points[g]:
+            reached = _prefix(bands.low, bands.lo, first, last, below) if below < bands.points[g] else last
+            used = _append(bands, bands.low, first, reached, a, np.int64(NULL_KEY), found, used)
+            if reached == last:
                 continue  # it is in all of them
         if above < end:
             beyond = difference(values[above], offset, is_double)
-            if beyond > bands.highest[g]:
-                continue
-            for k in range(first, last):
-                place = bands.high[k]
-                if bands.hi[place] < beyond:
-                    break
-                found[used] = bands.boxes[place]
-                used += bands.lo[place] > below and _selects(bands, place, a)
+            if beyond <= bands.highest[g]:
+                reached = _suffix(bands.high, bands.hi, first, last, beyond)
+                used = _append(bands, bands.high, first, reached, a, below, found, used)
     return used
+
+
+@lean
+def _prefix(low: Int32s, lo: Int64s, first: Scalar, last: Scalar, key: Scalar) -> Scalar:
+    """The end of the boxes of a group, by ascending lo, whose lo is not above `key`."""
+    n = last - first
+    while n > 0:
+        half = (n + 1) >> 1
+        first = first + half if lo[low[first + half - 1]] <= key else first
+        n -= half
+    return first
+
+
+@lean
+def _suffix(high: Int32s, hi: Int64s, first: Scalar, last: Scalar, key: Scalar) -> Scalar:
+    """The end of the boxes of a group, by descending hi, whose hi is not below `key`."""
+    n = last - first
+    while n > 0:
+        half = (n + 1) >> 1
+        first = first + half if hi[high[first + half - 1]] >= key else first
+        n -= half
+    return first
+
+
+@lean
+def _append(
+    bands: Bands, places: Int32s, first: Scalar, last: Scalar, a: Scalar, below: Scalar, found: Int32s, used: Scalar
+) -> Scalar:
+    """Append the boxes at places[first .. last] that contain a, and whose lo is above `below`."""
+    boxes, lo = bands.boxes, bands.lo
+    if len(bands.a_lo) == 0 and below == NULL_KEY:
+        for k in range(first, last):
+            found[used] = boxes[places[k]]
+            used += 1
+        return used
+    for k in range(first, last):
+        place = places[k]
+        found[used] = boxes[place]
+        used += (lo[place] > below) & _selects(bands, place, a)
+    return used
+
+
+@lean
+def _cycles(bands: Bands, events: Meeting, run: Run, strategy: Scalar, scratch: Scratch, spent: Int64s) -> None:
+    for event in range(len(events.a)):
+        if events.begin[event] < events.end[event]:
+            started = cycles()
+            n = _stab(bands, events, run, strategy, scratch, event)
+            spent[event] = cycles() - started + (0 if n >= 0 else 1)

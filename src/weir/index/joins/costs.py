@@ -47,10 +47,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.boxes import read_only
+from weir.index.boxes import Int32s, Int64s, read_only
 from weir.index.jit import Scalar, kernel
-from weir.index.joins.codes import n_codes
-from weir.index.joins.lists import FIRST_ENTRY, FIRST_LIST, LONGEST
+from weir.index.joins.codes import Codes, n_codes
+from weir.index.joins.lists import FIRST_ENTRY, FIRST_LIST, LONGEST, Lists
+from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, KEY_MIN
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ TERMS = (
 )
 N_TERMS = 13
 CODED_MAX = 256  # partners of a run that select-first codes (weir.index.joins.affected)
+
+_TRIED_RUNS = (1, 8, 64, 256, 1_024)  # partners of an event
+_TRIED_ROWS = 100_000
+_CLEARLY = 1.25  # by so much a strategy must be cheaper to be worth structures of its own
 
 _STEPS = 4  # places of a table over m' for a doubling of it
 _N_PLACES = 32 * _STEPS
@@ -127,10 +132,25 @@ class Description(NamedTuple):
     tables: Floats  # float64[5, ·]: σ, ν and μ of all groups, ν and μ of the hotspots; by log2(1 + m')
 
 
+class Groups(NamedTuple):
+    """What the model needs to know of stabbing groups."""
+
+    lowest: Int64s  # int64[g]: least c_lo
+    highest: Int64s  # int64[g]: greatest c_hi
+    sizes: Int64s  # int64[g]: boxes
+    hot: Int32s  # int32[η]: which are hotspots
+
+
 def describe(built: Structures) -> Description:
     """What the model needs to know of an index."""
-    plane, lists, sets, hot = built.plane, built.lists, built.sets, built.hotspots.groups
-    codes = n_codes(built.codes.c)
+    sets = built.sets
+    groups = Groups(sets.lowest, sets.highest, sets.sizes, built.hotspots.groups)
+    return describe_parts(built.plane, built.codes, built.lists, groups, int(built.hotspots.n_scattered[0]))
+
+
+def describe_parts(plane: Plane, of: Codes, lists: Lists, groups: Groups, n_scattered: int) -> Description:
+    """The same of an index whose stabbing sets may not be built."""
+    codes = n_codes(of.c)
     begins = lists.classes[:, FIRST_LIST]
     ends = np.append(begins, len(lists.lists) - 1)[1:]
     entries = lists.lists[ends, FIRST_ENTRY] - lists.lists[begins, FIRST_ENTRY]
@@ -139,23 +159,23 @@ def describe(built: Structures) -> Description:
     bounds = np.concatenate((plane.c_lo[plane.c_lo > KEY_MIN], plane.c_hi[plane.c_hi < KEY_MAX]))
     least, greatest = (float(bounds.min()), float(bounds.max())) if len(bounds) else (0.0, 0.0)
     tables = [_reached(reach, share)]
-    for groups in (sets.numbers, hot):
-        low = np.maximum(sets.lowest[groups].astype(np.float64), least)
-        high = np.minimum(sets.highest[groups].astype(np.float64), greatest)
+    for which in (np.arange(len(groups.sizes)), groups.hot):
+        low = np.maximum(groups.lowest[which].astype(np.float64), least)
+        high = np.minimum(groups.highest[which].astype(np.float64), greatest)
         width = np.clip((high - low) / max(greatest - least, 1.0), 0.0, 1.0)
-        sizes = sets.sizes[groups]
+        sizes = groups.sizes[which]
         tables += [_reached(width, np.ones(len(width))), _reached(width, sizes / max(sizes.sum(), 1))]
     return Description(
         float(len(plane.a_lo)),
-        float(built.hotspots.n_scattered[0]),
-        float(len(hot)),
-        float(np.sqrt(sets.sizes[hot]).sum()),
-        float(len(sets.sizes)),
-        float(np.sqrt(sets.sizes).sum()),
+        float(n_scattered),
+        float(len(groups.hot)),
+        float(np.sqrt(groups.sizes[groups.hot]).sum()),
+        float(len(groups.sizes)),
+        float(np.sqrt(groups.sizes).sum()),
         float(len(begins)),
         float(share @ reach),
         float(codes),
-        float(built.codes.doubt[0]),
+        float(of.doubt[0]),
         np.stack(tables),
     )
 
@@ -201,6 +221,24 @@ def prepare(costs: Costs, of: Description, m_rows: int) -> Floats:
     assert len(factors) == _N_FACTORS, f"{len(factors)} factors"
     # By place, so that one line of the cache has all that an event reads of the tables.
     return read_only(np.concatenate((factors, of.tables.T.reshape(-1))))
+
+
+def worthwhile(costs: Costs, of: Description, selected: Floats) -> set[int]:
+    """Which of ssi and hotspot would clearly be the cheapest for some kind of event: worth their memory.
+
+    `selected` are numbers of boxes that events select; numbers of partners are tried from one to a thousand.
+    """
+    if of.n_boxes == 0:
+        return set()
+    prepared = prepare(costs, of, _TRIED_ROWS)
+    each = np.empty(N_STRATEGIES, dtype=np.float64)
+    found = set()
+    for m_run in _TRIED_RUNS:
+        for n in selected:
+            event_costs(prepared, m_run, n, n * of.n_scattered / of.n_boxes, each)
+            others = min(each[s] for s in (VANILLA, JOIN_FIRST, SELECT_FIRST, SWEEP))
+            found |= {s for s in (SSI, HOTSPOT) if each[s] * _CLEARLY < others}
+    return found
 
 
 @kernel

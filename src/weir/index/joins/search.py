@@ -5,7 +5,8 @@ cost, and in which events they are good at (SSI, 4.1). `search` uses one of them
 one that is expected to be cheapest. `estimates` shows what the router expects, `cycles` what one strategy really takes.
 
 Sweep, join-first and select-first share their lists; ssi and hotspot share stabbing sets. Only the
-strategies asked for are built, and an index built for some of them answers by any of these.
+strategies asked for are built, and an index built for some of them answers by any of these. An index that is to be
+`thrifty` leaves out stabbing sets unless the cost model expects them to be clearly better for some kind of event.
 
 Memory of a search: the result, and buffers of 12 bytes a box and 2 a partner row, of which only what is used is ever
 touched. The output is made for what is expected, and made anew when that was too little; over budget the batch is
@@ -45,13 +46,16 @@ from weir.index.joins.costs import (
     SWEEP,
     Costs,
     Description,
+    Groups,
     describe,
+    describe_parts,
     prepare,
+    worthwhile,
 )
 from weir.index.joins.hotspot import Hotspots, build_hotspots, is_hot
 from weir.index.joins.lists import Lists, build_lists
 from weir.index.joins.planes import Plane, check
-from weir.index.joins.stabbing_sets import StabbingSets, build_stabbing_sets
+from weir.index.joins.stabbing_sets import StabbingSets, build_stabbing_sets, extent_of
 from weir.index.stabbing import Partition, canonical
 
 Floats = npt.NDArray[np.float64]
@@ -78,8 +82,13 @@ class JoinIndex:
         self._allowed = allowed
 
     @classmethod
-    def build(cls, plane: Plane, *, alpha: float = 0.001, strategies: Sequence[str] = STRATEGIES) -> Self:
-        """An index with the strategies named; a group of at least alpha · n boxes is a hotspot."""
+    def build(
+        cls, plane: Plane, *, alpha: float = 0.001, strategies: Sequence[str] = STRATEGIES, thrifty: bool = False
+    ) -> Self:
+        """An index with the strategies named; a group of at least alpha · n boxes is a hotspot.
+
+        `thrifty`: without ssi and hotspot where these are not worth their memory.
+        """
         plane = check(plane)
         numbers = {_number(name) for name in strategies}
         assert numbers, "an index has at least one strategy"
@@ -91,15 +100,27 @@ class JoinIndex:
         if numbers & {SSI, HOTSPOT}:
             partition = canonical(plane.c_lo, plane.c_hi)
         hot = is_hot(partition, alpha)
+        lists = build_lists(coded, every if numbers & {SWEEP, JOIN_FIRST, SELECT_FIRST} else every[:0], n_a, n_c)
+        selected = EqualWidth.of_intervals(plane.a_lo, plane.a_hi, _BUCKETS)
+        if thrifty and numbers & {SSI, HOTSPOT} and numbers - {SSI, HOTSPOT}:
+            extent = extent_of(plane, every, partition.group_of_interval.astype(np.int64), len(hot))
+            groups = Groups(**extent, hot=np.flatnonzero(hot).astype(np.int32))
+            n_scattered = int(extent["sizes"][~hot].sum())
+            known = describe_parts(plane, codes, lists, groups, n_scattered)
+            heights = np.quantile(selected.heights, (0.25, 0.5, 0.75, 0.95))
+            numbers -= {SSI, HOTSPOT} - worthwhile(DEFAULT, known, heights)
+            if not numbers & {SSI, HOTSPOT}:
+                partition = Partition(np.empty(0, np.int32), np.empty(0, np.int64))
+                hot = is_hot(partition, alpha)
         in_sets = np.full(len(hot), True) if SSI in numbers else hot
         scattered = np.flatnonzero(~hot[partition.group_of_interval]) if HOTSPOT in numbers else every[:0]
         built = Structures(
             plane,
             codes,
-            build_lists(coded, every if numbers & {SWEEP, JOIN_FIRST, SELECT_FIRST} else every[:0], n_a, n_c),
+            lists,
             build_stabbing_sets(plane, coded, partition, np.flatnonzero(in_sets), n_a),
             build_hotspots(plane, coded, np.flatnonzero(hot[in_sets]).astype(np.int32), scattered, n_a, n_c),
-            EqualWidth.of_intervals(plane.a_lo, plane.a_hi, _BUCKETS),
+            selected,
         )
         return cls(built, sum(1 << number for number in numbers))
 

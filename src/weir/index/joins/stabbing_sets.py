@@ -53,6 +53,15 @@ class StabbingSets(NamedTuple):
     high_boxes: Int32s  # int32[e]
 
 
+def extent_of(plane: Plane, boxes: Int64s, group_of_box: Int64s, n_groups: int) -> dict[str, Int64s]:
+    """Least c_lo, greatest c_hi and number of boxes of each group."""
+    lowest, highest = np.full(n_groups, np.iinfo(np.int64).max), np.full(n_groups, np.iinfo(np.int64).min)
+    np.minimum.at(lowest, group_of_box, plane.c_lo[boxes])
+    np.maximum.at(highest, group_of_box, plane.c_hi[boxes])
+    sizes = np.bincount(group_of_box, minlength=n_groups).astype(np.int64)
+    return {"lowest": lowest, "highest": highest, "sizes": sizes}
+
+
 def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups: Int64s, n_a: int) -> StabbingSets:
     """The sets of the given groups (ascending) of a partition of c-intervals; codes of a are below `n_a`."""
     number = np.full(len(partition.points), -1, dtype=np.int64)
@@ -61,9 +70,7 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
     boxes = np.flatnonzero(group_of_box >= 0)
     group_of_box = group_of_box[boxes]
     a_lo, a_hi = coded.a_lo[boxes], coded.a_hi[boxes]
-    lowest, highest = np.full(len(groups), np.iinfo(np.int64).max), np.full(len(groups), np.iinfo(np.int64).min)
-    np.minimum.at(lowest, group_of_box, plane.c_lo[boxes])
-    np.maximum.at(highest, group_of_box, plane.c_hi[boxes])
+    extent = extent_of(plane, boxes, group_of_box, len(groups))
 
     width_class = cut_classes(a_hi - a_lo, np.zeros(len(boxes), np.int64), n_a, 1, float(max(len(groups), 1)))
     n_widths = int(width_class.max()) + 1 if len(boxes) else 1
@@ -82,9 +89,9 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
     return StabbingSets(
         np.arange(len(groups), dtype=np.int32),
         np.ascontiguousarray(partition.points[groups], dtype=np.int64),
-        lowest,
-        highest,
-        np.bincount(group_of_box, minlength=len(groups)).astype(np.int64),
+        extent["lowest"],
+        extent["highest"],
+        extent["sizes"],
         np.searchsorted(present, np.arange(len(groups) + 1) * n_widths).astype(np.int32),
         np.stack([shift, first_list], axis=1).astype(np.int32),
         offsets.astype(np.int32),
