@@ -175,11 +175,15 @@ class BandIndex:
         np.cumsum(per_event, out=offsets[1:])
         return Found(Matches(offsets, output[:used]), choices)
 
-    def cycles(self, events: Meeting, run: Run, strategy: str) -> Int64s:
-        """int64[e]: cycles that one strategy spends on each event; sorting and writing are left out."""
+    def cycles(self, events: Meeting, run: Run, strategy: str, *, silent: bool = False) -> Int64s:
+        """int64[e]: cycles that one strategy spends on each event; sorting and writing are left out.
+
+        `silent`: ssi finds its stretches of boxes and does not report them.
+        """
         events = frozen(Meeting(*(np.ascontiguousarray(array, dtype=np.int64) for array in events)))
         spent = np.zeros(len(events.a), dtype=np.int64)
-        _cycles(self._bands, events, run, STRATEGIES.index(strategy), make_scratch(len(self._bands.lo), 0), spent)
+        scratch = make_scratch(len(self._bands.lo), 0)
+        _cycles(self._bands, events, run, STRATEGIES.index(strategy), silent, scratch, spent)
         return spent
 
 
@@ -239,7 +243,7 @@ def _write(
         per_event[event] = 0
         if events.begin[event] < events.end[event]:
             chosen = strategy if strategy >= 0 else _cheapest(bands, run, events.end[event] - events.begin[event])
-            n = _stab(bands, events, run, chosen, scratch, event)
+            n = _stab(bands, events, run, chosen, scratch, event, False)
             if any_muted:
                 n = _unmuted(scratch.found, n, muted)
             if used + n + OUTPUT_SLACK > len(output):
@@ -267,7 +271,7 @@ def _count(
         if events.begin[event] == events.end[event]:
             continue
         chosen = strategy if strategy >= 0 else _cheapest(bands, run, events.end[event] - events.begin[event])
-        n = _unmuted(scratch.found, _stab(bands, events, run, chosen, scratch, event), muted)
+        n = _unmuted(scratch.found, _stab(bands, events, run, chosen, scratch, event, False), muted)
         for i in range(n):
             counts[scratch.found[i]] += 1
         choices[chosen] += 1
@@ -306,8 +310,13 @@ def _cheapest(bands: Bands, run: Run, m: Scalar) -> Scalar:
 
 
 @lean
-def _stab(bands: Bands, events: Meeting, run: Run, strategy: Scalar, scratch: Scratch, event: Scalar) -> Scalar:
-    """The event's boxes by one strategy into scratch.found; returns how many they are."""
+def _stab(
+    bands: Bands, events: Meeting, run: Run, strategy: Scalar, scratch: Scratch, event: Scalar, silent: Scalar
+) -> Scalar:
+    """The event's boxes by one strategy into scratch.found; returns how many they are.
+
+    `silent`: where stretches of boxes are reported, only find them; for measuring what finding costs.
+    """
     a, offset, begin, end = events.a[event], events.offset[event], events.begin[event], events.end[event]
     found = scratch.found
     if strategy == DATA_OUTER:
@@ -315,9 +324,9 @@ def _stab(bands: Bands, events: Meeting, run: Run, strategy: Scalar, scratch: Sc
     if strategy == MERGE:
         return _merge(bands, run, a, offset, begin, end, found)
     if strategy == SSI:
-        return _stabbed(bands, bands.numbers, run, a, offset, begin, end, found)
+        return _stabbed(bands, bands.numbers, run, a, offset, begin, end, silent, found)
     if strategy == HOTSPOT:
-        used = _stabbed(bands, bands.hot, run, a, offset, begin, end, found)
+        used = _stabbed(bands, bands.hot, run, a, offset, begin, end, silent, found)
         for place in bands.scattered:
             found[used] = bands.boxes[place]
             used += _has_partner(bands, run, place, offset, begin, end) and _selects(bands, place, a)
@@ -528,7 +537,15 @@ def _first_lo(lo: Int64s, first: Scalar, last: Scalar, key: Scalar) -> Scalar:
 
 @lean
 def _stabbed(
-    bands: Bands, groups: Int32s, run: Run, a: Scalar, offset: Scalar, begin: Scalar, end: Scalar, found: Int32s
+    bands: Bands,
+    groups: Int32s,
+    run: Run,
+    a: Scalar,
+    offset: Scalar,
+    begin: Scalar,
+    end: Scalar,
+    silent: Scalar,
+    found: Int32s,
 ) -> Scalar:
     """The boxes of the given groups: those that reach the partner just below the point or at it, or the one above."""
     values, is_double = run.values, run.is_double
@@ -541,14 +558,16 @@ def _stabbed(
         if above > begin:
             below = difference(values[above - 1], offset, is_double)
             reached = _prefix(bands.low, bands.lo, first, last, below) if below < bands.points[g] else last
-            used = _append(bands, bands.low, first, reached, a, np.int64(NULL_KEY), found, used)
+            if not silent:
+                used = _append(bands, bands.low, first, reached, a, np.int64(NULL_KEY), found, used)
             if reached == last:
                 continue  # it is in all of them
         if above < end:
             beyond = difference(values[above], offset, is_double)
             if beyond <= bands.highest[g]:
                 reached = _suffix(bands.high, bands.hi, first, last, beyond)
-                used = _append(bands, bands.high, first, reached, a, below, found, used)
+                if not silent:
+                    used = _append(bands, bands.high, first, reached, a, below, found, used)
     return used
 
 
@@ -593,9 +612,11 @@ def _append(
 
 
 @lean
-def _cycles(bands: Bands, events: Meeting, run: Run, strategy: Scalar, scratch: Scratch, spent: Int64s) -> None:
+def _cycles(
+    bands: Bands, events: Meeting, run: Run, strategy: Scalar, silent: Scalar, scratch: Scratch, spent: Int64s
+) -> None:
     for event in range(len(events.a)):
         if events.begin[event] < events.end[event]:
             started = cycles()
-            n = _stab(bands, events, run, strategy, scratch, event)
+            n = _stab(bands, events, run, strategy, scratch, event, silent)
             spent[event] = cycles() - started + (0 if n >= 0 else 1)
