@@ -154,6 +154,16 @@ def test_a_bounded_difference_connects_without_an_equality(condition: str) -> No
     assert joined(shape_of(query).query, CATALOG).family == found.family
 
 
+def test_explain_says_what_is_asked_of_pairs() -> None:
+    text = "SELECT t.name FROM trade t, weather w WHERE w.wind - t.price BETWEEN 1 AND 5 AND t.qty * w.category > 3"
+    found = describe(lowered(text), None, (TRADE, WEATHER))
+    assert found["join keys"] == "none"
+    assert found["bounded differences"] == "w.wind - t.price"
+    assert found["evaluated for pairs"] == "t.qty * w.category"
+    plain = describe(lowered("SELECT t.name FROM trade t, weather w WHERE w.area = t.area"), None, (TRADE, WEATHER))
+    assert not {"bounded differences", "evaluated for pairs"} & set(plain)
+
+
 @pytest.mark.parametrize(
     "condition",
     [

@@ -353,7 +353,9 @@ class JoinSegment:
         order = bands.event
         index = part.indexes[side]
         assert isinstance(index, BandIndex)
-        run = make_run(bands.values, of.is_double, is_one=not self.family.keys)
+        # A ladder is a pass over the partners: it pays if they are searched more often than that.
+        is_searched = len(order) * len(part.slot_of_box) > len(bands.values)
+        run = make_run(bands.values, of.is_double, is_one=not self.family.keys and is_searched)
         search = _Search(
             Band(index, run, bands.offset),
             *part.checks(side, timed),

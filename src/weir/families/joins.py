@@ -51,7 +51,7 @@ from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Catalog, Stream
 from weir.families import selection
 from weir.families.attributes import Attributes, params_of, sources_of, too_many_residuals, with_values
-from weir.families.boxes import OPPOSITE, template
+from weir.families.boxes import OPPOSITE, Disjunct, template
 from weir.families.codec import canonical, from_json, to_json
 from weir.families.differences import difference_of
 from weir.families.instances import resolve
@@ -153,12 +153,17 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
 
 def _is_banded(split: _Split) -> bool:
     """Whether one difference of the two sources is bounded in every way to satisfy the condition."""
-    predicate = conjunction(split.rest) if split.rest else None
+    disjuncts = template(conjunction(split.rest) if split.rest else None, _ANY_BOXES).disjuncts
+    return not disjuncts or bool(_bounded_differences(disjuncts))
+
+
+def _bounded_differences(disjuncts: Sequence[Disjunct]) -> set[Expression]:
+    """The differences that every disjunct bounds."""
     bounded = [
         {atom.attribute for atom in d.atoms if atom.op in _BOUNDS and difference_of(atom.attribute) is not None}
-        for d in template(predicate, _ANY_BOXES).disjuncts
+        for d in disjuncts
     ]
-    return not bounded or bool(set.intersection(*bounded))
+    return set.intersection(*bounded) if bounded else set()
 
 
 def _key_refusal(split: _Split, names: Mapping[int, str]) -> str | None:
@@ -243,10 +248,12 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
 
 
 def _pairs_text(predicate: Expression | None, names: Mapping[int, str]) -> dict[str, object]:
-    """What is evaluated for pairs, if anything is."""
-    atoms = [atom for d in template(predicate, _ANY_BOXES).disjuncts for atom in d.atoms]
-    texts = dict.fromkeys(expression_text(a.attribute, names) for a in atoms if side_of(a.attribute) == BOTH)
-    return {"evaluated for pairs": ", ".join(texts)} if texts else {}
+    """The differences that all boxes bound, and what else is asked of pairs."""
+    disjuncts = template(predicate, _ANY_BOXES).disjuncts
+    asked = {e for d in disjuncts for e in (atom.attribute for atom in d.atoms) if side_of(e) == BOTH}
+    bounded = _bounded_differences(disjuncts)
+    said = {"bounded differences": bounded, "evaluated for pairs": asked - bounded}
+    return {what: ", ".join(sorted(expression_text(e, names) for e in of)) for what, of in said.items() if of}
 
 
 def _access_text(predicate: Expression | None, side: int, names: Mapping[int, str]) -> str:

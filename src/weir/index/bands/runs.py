@@ -12,7 +12,7 @@ cells are found by floating point, which may be off by rounding; a search theref
 differences decides. Beside cells for each number there is a bit for each number, set if a partner has it: whether a
 short interval holds a partner is one look at these, which stay in the cache where cells would not.
 
-Size: 64 bytes a partner for a ladder, made for a batch. Cost: a pass over the run to build it.
+Size: 64 bytes a partner for a ladder, but at most 16 MB, made for a batch. Cost: a pass over the run to build it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ Floats = npt.NDArray[np.float64]
 NAN_KEY = np.int64(0x7FF8_0000_0000_0000)  # the key of NaN
 _MAGNITUDE = np.int64(KEY_MAX)
 _CELLS_PER_PARTNER = 16
+_CELLS_MAX = 1 << 22
 _LADDER_MIN = 256  # partners from which on a run has a ladder
 _EXACT = 2.0**-44  # a cell is at least this share of the largest number wide, so that rounding stays within one
 
@@ -65,7 +66,8 @@ def make_run(values: Int64s, is_double: bool, *, is_one: bool) -> Run:
     cells, scale, units, bits = _NO_CELLS, _NO_SCALE, _NO_UNITS, _NO_BITS
     if is_one and len(values) >= _LADDER_MIN:
         first, last = int(values[0]), int(values[-1])
-        if not is_double and last - first < _CELLS_PER_PARTNER * len(values):
+        n_cells = min(_CELLS_PER_PARTNER * len(values), _CELLS_MAX)
+        if not is_double and last - first < n_cells:
             cells, units = np.empty(last - first + 3, dtype=np.int32), np.array([first - 1, 1], np.int64)
             _fill_units(read_only(values), first - 1, cells)
             bits = np.zeros((len(cells) >> 6) + 3, dtype=np.uint64)
