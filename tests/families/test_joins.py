@@ -92,7 +92,7 @@ def test_what_is_refused_and_why(sql: str, reason: str) -> None:
 
 
 def test_the_family_is_asked_after_selections() -> None:
-    assert [f.name for f in FAMILIES] == ["selection", "join"]
+    assert [f.name for f in FAMILIES] == ["selection", "join", "many-join"]
 
 
 # Sides, keys, families.

@@ -55,6 +55,11 @@ def test_equi_joins_of_two_streams_are_taken(sql: str) -> None:
     assert classify(query, CATALOG, SETTINGS) == Classified("join", (("selection", f"it joins 2 sources ({names})"),))
 
 
+def test_joins_of_many_streams_are_taken() -> None:
+    query = lowered("SELECT t.name FROM trade t JOIN weather w USING (area) JOIN weather v ON v.area = w.area")
+    assert classify(query, CATALOG, SETTINGS).family == "many-join"
+
+
 def test_a_window_of_a_join_is_refused_where_it_stands() -> None:
     said = refusal("SELECT t.name FROM weather w [RANGE 3 DAYS], trade t [RANGE 2 HOURS] WHERE t.area = w.area")
     assert "a window of 'trade' begins 2 hours before now, and the stream keeps 1 hour" in said
@@ -69,7 +74,7 @@ def test_a_refused_query_can_still_be_explained() -> None:
     query = lowered("SELECT t.name FROM trade t, weather w WHERE t.price < w.wind")
     found = classify(query, CATALOG, SETTINGS, refuse=False)
     assert found.family == ""
-    assert [family for family, _ in found.refusals] == ["selection", "join"]
+    assert [family for family, _ in found.refusals] == ["selection", "join", "many-join"]
     assert "joins 2 sources" in found.refusals[0][1]
     assert "neither an equality without parameters nor a bounded difference connects t with w" in found.refusals[1][1]
 

@@ -9,7 +9,7 @@ from weir.answer.recompute import recompute
 from weir.answer.rows import KeptRows
 from weir.answer.views import View
 from weir.answer.window import EVERYTHING, Cut
-from weir.families import joins, selection
+from weir.families import joins, many_joins, selection
 from weir.plan.explain import explain
 from weir.plan.registration import Registration
 from weir.store import caches
@@ -31,6 +31,8 @@ def describe(planned: Registration, standing: Standing | None, files: Files, sta
     elif planned.classified.family == joins.name:
         details.update(joins.describe(planned.query, constants, planned.streams))
         details["strategies"] = _choices(str(details["join family"]), files)
+    elif planned.classified.family == many_joins.name:
+        details.update(many_joins.describe(planned.query, constants, planned.streams))
     if standing is not None:
         details["expected matches"] = _expected(standing, files, state)
         details["state"] = _state(standing, state)
@@ -49,6 +51,8 @@ def _choices(family: str, files: Files) -> str:
 
 def _expected(standing: Standing, files: Files, state: State) -> str:
     """The share of recent rows, or pairs of rows, that the query matches, counted over the newest row files."""
+    if len(standing.streams) > 2:
+        return "not estimated"
     cut = EVERYTHING if standing.joined is None else Cut(None, EVERYTHING.end_us, SAMPLE_JOIN_ROWS)
     views = [View(KeptRows(files, s, state, state.last).newest(SAMPLE_FILES), cut) for s in standing.streams]
     rows = [int((view.kept.end_rows - view.kept.first_rows).sum()) for view in views]
@@ -64,6 +68,8 @@ def _expected(standing: Standing, files: Files, state: State) -> str:
 
 
 def _state(standing: Standing, state: State) -> str:
+    if not standing.is_matched:
+        return "nothing is kept: it is evaluated over the kept rows at every fetch, and does not reach a sink"
     if standing.id in state.demoted:
         return f"demoted in batch {state.demoted[standing.id]}: recomputed at fetch"
     first = state.active_from(standing.registry_number)

@@ -1,7 +1,8 @@
 """Answers: answer(q, τ, N) = the one-time SQL of q over the windows' contents at τ, from rows of batches <= N.
 
 Always two coordinates. A materialised query reads the rows, or pairs of rows, that the match job found since its
-first batch, and recomputes the older ones once (they are cached); a demoted one recomputes everything. A pair belongs
+first batch, and recomputes the older ones once (they are cached); a demoted one, and a join of more than two sources,
+recomputes everything. A pair belongs
 to the batch of its later row, so the older pairs of a join are those both of whose rows came before its first batch.
 Windows are cut and projections finished here, for one source and for two by the same code (`weir.answer.views`).
 """
@@ -22,9 +23,10 @@ from weir.answer.rows import KeptRows
 from weir.answer.views import Ids, View, missing, ordered, qualified, shown, table_of
 from weir.answer.window import ANY, EVERYTHING, Apart, Cut, apart, resolve
 from weir.errors import FetchError, StoreError
+from weir.families import many_joins
 from weir.families.evaluate import evaluate
 from weir.families.joins import Joined
-from weir.families.parts import parts_of
+from weir.families.parts import columns_of, condition_of
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files
 from weir.store.rows import arrow_type
@@ -50,12 +52,17 @@ class Standing:
     @property
     def condition(self) -> Expression | None:
         """WHERE and ON together; None: every row, or every pair."""
-        return parts_of(self.query)[1] if self.joined is None else self.joined.condition
+        return condition_of(self.query)
 
     @property
     def columns(self) -> tuple[tuple[str, Expression], ...]:
         """The output columns."""
-        return parts_of(self.query)[2] if self.joined is None else self.joined.columns
+        return columns_of(self.query)
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether batches look for its results; else they are recomputed when they are asked for."""
+        return self.family != many_joins.name
 
     @property
     def apart(self) -> Apart:
@@ -135,7 +142,8 @@ def answer_at(standing: Standing, files: Files, state: State, *, tau_us: int, ba
         View(KeptRows(files, stream, state, batch), cut) for stream, cut in zip(standing.streams, cuts, strict=True)
     )
     active_from = state.active_from(standing.registry_number)
-    if active_from is None or active_from > batch or standing.id in state.demoted:
+    is_kept = standing.is_matched and standing.id not in state.demoted
+    if active_from is None or active_from > batch or not is_kept:
         return Answer(views, ordered(_recomputed(standing, views)))
     found = (_older(standing, files, views, active_from), _matched(standing, files, state, active_from, batch))
     ids = tuple(np.concatenate(rows) for rows in zip(*found, strict=True))

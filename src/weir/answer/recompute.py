@@ -10,6 +10,9 @@ codes (not always the other way round: numbers of different types meet as double
 code, and each row of the first looks up its run. The conditions themselves decide about every candidate, so that
 what equality means (NULL, NaN, −0.0, mixed types) is said in one place, `weir.families.comparisons`.
 
+More than two sources are joined one by one, each time the smallest of those that an equation connects with what is
+there; a condition is applied as soon as all its sources are.
+
 Cost: a few nanoseconds a row and predicate. A join sorts its rows and takes about 100 ns a candidate, in blocks,
 so that memory follows the rows and the results, not the candidates.
 """
@@ -26,10 +29,12 @@ from weir.algebra.nodes import And, ColumnRef, Comparison, Expression, Not, Or, 
 from weir.algebra.schema import DataType, Kind
 from weir.answer.views import Ids, View, columns_of, joined_table, qualified
 from weir.answer.window import ANY, Apart
+from weir.errors import FetchError
 from weir.families.columns import DAY_US, column_operand, to_double
 from weir.families.evaluate import evaluate, truth
 
 CANDIDATES_BLOCK = 1 << 20
+COMBINATIONS_MAX = 20_000_000  # of a join of many sources, at any step
 
 
 def recompute(
@@ -54,9 +59,10 @@ def recompute(
     rows = [_rows(view, terms, constants, batches_below) for view, terms in zip(views, own, strict=True)]
     if len(views) == 1:
         return (rows[0],)
-    assert len(views) == 2, "a join has two sources"
     if not all(map(len, rows)):
-        return (np.empty(0, np.int64),) * 2
+        return (np.empty(0, np.int64),) * len(views)
+    if len(views) > 2:
+        return _many(across, constants, views, rows)
     sides = [columns_of(source, view, ids, across) for source, (view, ids) in enumerate(zip(views, rows, strict=True))]
     condition = qualified(conjunction(across)) if across else None
     codes = _codes(across, sides, constants)
@@ -72,6 +78,72 @@ def recompute(
         if results_max is not None and count > results_max:
             return None
     return tuple(np.concatenate(column) for column in zip(*found, strict=True))
+
+
+def _many(
+    across: Sequence[Expression], constants: Mapping[str, object], views: Sequence[View], rows: Sequence[np.ndarray]
+) -> Ids:
+    """The results of a join of many sources: row ids of each."""
+    sides = [columns_of(source, view, ids, across) for source, (view, ids) in enumerate(zip(views, rows, strict=True))]
+    equations = [(pair, sources) for term in across for pair, sources in _equations(term)]
+    start = min(range(len(views)), key=lambda k: len(rows[k]))
+    places: dict[int, np.ndarray] = {start: np.arange(len(rows[start]))}
+    waiting = list(across)
+    while len(places) < len(views):
+        near = {next(iter(s - places.keys())) for _, s in equations if len(s - places.keys()) == 1}
+        assert near, "equalities connect all sources"
+        added = min(near, key=lambda k: len(rows[k]))
+        usable = [pair for pair, s in equations if s - places.keys() == {added}]
+        known = [w for w in waiting if _sources(w) <= places.keys() | {added}]
+        waiting = [w for w in waiting if w not in known]
+        places = _with_source(places, added, usable, known, sides, constants)
+    return tuple(rows[k][places[k]] for k in range(len(views)))
+
+
+def _equations(term: Expression) -> Iterator[tuple[tuple[Expression, Expression], set[int]]]:
+    """The two sides of an equation between two sources, and which these are."""
+    op = "="
+    if isinstance(term, Not):
+        term, op = term.arg, "<>"
+    if isinstance(term, Comparison) and term.op == op:
+        left, right = _sources(term.left), _sources(term.right)
+        if len(left) == len(right) == 1 and left != right:
+            yield (term.left, term.right), left | right
+
+
+def _with_source(
+    places: Mapping[int, np.ndarray],
+    added: int,
+    equations: Sequence[tuple[Expression, Expression]],
+    conditions: Sequence[Expression],
+    sides: Sequence[pa.Table],
+    constants: Mapping[str, object],
+) -> dict[int, np.ndarray]:
+    """The combinations so far with rows of one more source, in which the equations and conditions hold."""
+    there = list(places)
+    codes = _Codes(np.zeros(len(places[there[0]]), np.int64), np.zeros(sides[added].num_rows, np.int64))
+    for left, right in equations:
+        old, new = (right, left) if _sources(left) == {added} else (left, right)
+        source = next(iter(_sources(old)))
+        values = evaluate(qualified(old), sides[source], constants).take(pa.array(places[source]))
+        more = _equal_codes([values, evaluate(qualified(new), sides[added], constants)], [old.type, new.type])
+        codes = _both(codes, more)
+    condition = qualified(conjunction(conditions)) if conditions else None
+    found: list[tuple[np.ndarray, ...]] = [(np.empty(0, np.int64),) * (len(there) + 1)]
+    count = 0
+    for at, of_added in _candidates(codes, None, ANY):
+        combined = [*(places[k][at] for k in there), of_added]
+        if condition is not None:
+            true = truth(condition, joined_table([sides[k] for k in (*there, added)], combined), constants)
+            combined = [one[true] for one in combined]
+        found.append(tuple(combined))
+        count += len(combined[0])
+        if count > COMBINATIONS_MAX:
+            raise FetchError(
+                f"joining {len(there) + 1} of {len(sides)} sources gives more than {COMBINATIONS_MAX:,} combinations",
+                hint="add conditions or shorten the windows",
+            )
+    return dict(zip((*there, added), (np.concatenate(c) for c in zip(*found, strict=True)), strict=True))
 
 
 def _terms(e: Expression, wanted: bool) -> Iterator[Expression]:
@@ -117,11 +189,14 @@ def _codes(across: Sequence[Expression], sides: Sequence[pa.Table], constants: M
         if equation is None:
             continue
         values = [evaluate(qualified(e), side, constants) for e, side in zip(equation, sides, strict=True)]
-        more = _equal_codes(values, [e.type for e in equation])
-        count = max(0, *(int(c.max(initial=-1)) for c in more)) + 1
-        wide = [np.where((a < 0) | (b < 0), -1, a * count + b) for a, b in zip(codes, more, strict=True)]
-        codes = _dense(*wide)  # small again, so that no number of equations overflows
+        codes = _both(codes, _equal_codes(values, [e.type for e in equation]))
     return codes
+
+
+def _both(codes: _Codes, more: _Codes) -> _Codes:
+    """Codes of rows that are equal by both; small again, so that no number of equations overflows."""
+    count = max(0, *(int(c.max(initial=-1)) for c in more)) + 1
+    return _dense(*(np.where((a < 0) | (b < 0), -1, a * count + b) for a, b in zip(codes, more, strict=True)))
 
 
 def _equation(term: Expression) -> tuple[Expression, Expression] | None:

@@ -308,7 +308,7 @@ def _split(join: Join) -> _Split:
     first, second = (scan.source for scan in _scans(join))
     keys: dict[tuple[Expression, Expression], None] = {}
     rest: list[Expression] = []
-    for term in () if join.predicate is None else _terms(join.predicate, True):
+    for term in () if join.predicate is None else terms_of(join.predicate, True):
         if isinstance(term, Comparison) and term.op == "=" and not params_of(term):
             left, right = sources_of(term.left), sources_of(term.right)
             if left == {first} and right == {second}:
@@ -321,13 +321,13 @@ def _split(join: Join) -> _Split:
     return _Split(tuple(keys), tuple(rest))
 
 
-def _terms(e: Expression, wanted: bool) -> Iterator[Expression]:
+def terms_of(e: Expression, wanted: bool) -> Iterator[Expression]:
     """What must be true for `e` to be true (wanted), or false: an AND taken apart, a NOT pushed down as far as that."""
     if isinstance(e, Not):
-        yield from _terms(e.arg, not wanted)
+        yield from terms_of(e.arg, not wanted)
     elif isinstance(e, (And, Or)) and isinstance(e, And) == wanted:
         for arg in e.args:
-            yield from _terms(arg, wanted)
+            yield from terms_of(arg, wanted)
     elif isinstance(e, Comparison) and not wanted:
         yield replace(e, op=OPPOSITE[e.op])
     else:

@@ -1,8 +1,8 @@
-"""The parts of a selection: one stream, a predicate, a projection."""
+"""The parts of a query without aggregates: its sources, a condition, a projection."""
 
 from __future__ import annotations
 
-from weir.algebra.nodes import Expression, Project, Query, Scan, Select
+from weir.algebra.nodes import Expression, Join, Project, Query, Scan, Select
 
 
 def parts_of(query: Query) -> tuple[Scan, Expression | None, tuple[tuple[str, Expression], ...]]:
@@ -15,3 +15,16 @@ def parts_of(query: Query) -> tuple[Scan, Expression | None, tuple[tuple[str, Ex
         return child.child, child.predicate, root.columns
     assert isinstance(child, Scan), "of one source"
     return child, None, root.columns
+
+
+def condition_of(query: Query) -> Expression | None:
+    """WHERE and ON together; None: every row, or every combination of rows."""
+    root = query.root
+    assert isinstance(root, Project), "it has no aggregates"
+    return root.child.predicate if isinstance(root.child, (Join, Select)) else None
+
+
+def columns_of(query: Query) -> tuple[tuple[str, Expression], ...]:
+    """The output columns."""
+    assert isinstance(query.root, Project), "it has no aggregates"
+    return query.root.columns

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from weir.algebra.nodes import Query
 from weir.algebra.schema import Catalog
-from weir.families import joins, selection
+from weir.families import joins, many_joins, selection
 
 
 class Family(Protocol):
@@ -22,4 +22,4 @@ class Family(Protocol):
         """Why the family does not take this query, naming the part; None if it takes it."""
 
 
-FAMILIES: tuple[Family, ...] = (selection, joins)
+FAMILIES: tuple[Family, ...] = (selection, joins, many_joins)

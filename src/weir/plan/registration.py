@@ -31,7 +31,7 @@ from weir.algebra.schema import (
     decimal,
 )
 from weir.errors import RegisterError, did_you_mean
-from weir.families import joins, selection
+from weir.families import joins, many_joins, selection
 from weir.families.selection import Checked
 from weir.plan.classify import Classified, classify
 from weir.plan.windows import check_window
@@ -61,9 +61,7 @@ class Registration:
     @property
     def channel(self) -> str:
         """Under which name matches are kept: the stream's of a selection, `a~b` for a join with these sides."""
-        if self.classified.family == joins.name:
-            return "~".join(s.name for s in self.streams)
-        return self.stream.name
+        return "~".join(s.name for s in self.streams)
 
     def check(self, constants: pa.Table) -> Checked:
         """Refuse constants whose windows do not fit into `keep`, or that need too many boxes or residuals."""
@@ -116,6 +114,8 @@ def check(family: str, query: Query, constants: pa.Table, streams: Sequence[Stre
     """
     if family == joins.name:
         return joins.check(query, constants, streams, settings)
+    if family == many_joins.name:
+        return Checked(0, (), ())
     return selection.check(query, constants, streams[0], settings)
 
 

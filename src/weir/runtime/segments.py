@@ -17,7 +17,7 @@ import numpy as np
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, DataType
 from weir.errors import StoreError
-from weir.families import joins
+from weir.families import joins, many_joins
 from weir.families.codec import canonical
 from weir.families.join_segments import JoinSegment
 from weir.families.joins import JoinFamily, joined
@@ -122,6 +122,8 @@ class QuerySegments:
         """The segments of every stream and join family with queries among the first `upto` registry documents."""
         members: dict[str, _Member] = {}
         for group in self.registry.groups(upto):
+            if group.family == many_joins.name:  # evaluated when they are asked for
+                continue
             family = self._family(group, catalog) if group.family == joins.name else None
             key = group.stream if family is None else f"joins/{family.name.replace(':', '-')}"
             members.setdefault(key, _Member(key, group.stream, family, [])).groups.append(group)
