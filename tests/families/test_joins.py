@@ -17,15 +17,20 @@ from weir.algebra.nodes import ColumnRef, Comparison, Expression, Literal, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, DataType, Kind, decimal
 from weir.errors import RegisterError
+from weir.families.attributes import Attributes
+from weir.families.boxes import template
 from weir.families.codec import canonical
 from weir.families.columns import column_operand
 from weir.families.comparisons import compare
 from weir.families.evaluate import truth
+from weir.families.instances import instantiate
 from weir.families.join_keys import has_keys, key_of
+from weir.families.join_segments import JoinSegment
 from weir.families.join_windows import apart
 from weir.families.joins import Joined, JoinFamily, check, describe, joined, refusal
 from weir.families.registry import FAMILIES
-from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.families.segments import Group
+from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 from weir.plan.registration import constants_table, literal_scalar, plan_registration
 from weir.settings import Settings
 from weir.sql.shapes import shape_of
@@ -154,6 +159,58 @@ def test_a_bounded_difference_connects_without_an_equality(condition: str) -> No
     assert joined(shape_of(query).query, CATALOG).family == found.family
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM trade t, weather w WHERE (t.qty - w.category * 2 < 5 OR t.qty - w.category * 2 > 9)",
+        "FROM trade t, weather w WHERE t.qty - w.category IN (5, 9) AND 1 = 2 OR 1 = 2",
+        "FROM weather w, trade t WHERE (w.ts < t.ts OR w.ts - t.ts > INTERVAL 1 MINUTE)",
+        "FROM trade t, weather w WHERE 1 = 2",
+    ],
+)
+def test_what_only_its_constants_let_through_is_refused(sql: str) -> None:
+    with pytest.raises(RegisterError, match="cannot be executed yet"):
+        plan_registration(f"SELECT t.name {sql}", None, CATALOG, SETTINGS)
+
+
+def test_many_parts_are_not_written_out_before_they_are_refused() -> None:
+    condition = " AND ".join(f"(t.qty = {k} OR w.category = {k})" for k in range(40))
+    planned = plan_registration(f"SELECT t.name FROM trade t, weather w WHERE {condition}", None, CATALOG, SETTINGS)
+    with pytest.raises(RegisterError, match="boxes"):
+        planned.check(constants_table(planned, None))
+
+
+def test_nan_in_a_key_is_one_family() -> None:
+    text = "SELECT t.name FROM trade t, weather w WHERE (t.price = CAST('nan' AS double)) = (w.wind > 1)"
+    texts = [text, f"{text} AND t.qty > 3"]
+    groups = []
+    for first, text in enumerate(texts):
+        planned = plan_registration(text, None, CATALOG, SETTINGS)
+        groups.append(Group(planned.shape.query, constants_table(planned, None), first))
+    family = joined(groups[0].query, CATALOG).family
+    assert len(JoinSegment.build(family, groups, CATALOG, settings=SETTINGS).ids) == 2
+
+
+def test_constants_that_are_too_large_to_be_moved_are_refused() -> None:
+    text = "SELECT t.name FROM trade t, weather w WHERE t.area = w.area AND t.ts < w.ts + INTERVAL :n MILLISECONDS"
+    planned = plan_registration(text, pa.table({"n": [5]}), CATALOG, SETTINGS)
+    planned.check(constants_table(planned, pa.table({"n": [5]})))
+    with pytest.raises(RegisterError, match="beyond"):
+        planned.check(constants_table(planned, pa.table({"n": [5, 9_223_372_036_854_775]})))
+
+
+def test_a_distance_may_be_bounded_by_nan() -> None:
+    """NaN lies above all numbers, so it bounds nothing; −NaN must not bound from below."""
+    query = lowered("SELECT t.name FROM trade t, weather w WHERE abs(t.price - w.wind) <= :c")
+    made = template(joined(query, CATALOG).predicate, 64)
+    constants = pa.table({"c": pa.array([float("nan"), 2.0, -1.0, None], pa.float64())})
+    boxes, _ = instantiate(made, constants, Attributes())
+    nan, two = (int(encode_doubles(np.array([x]))[0]) for x in (np.nan, 2.0))
+    minus_two = int(encode_doubles(np.array([-2.0]))[0])
+    found = list(zip(boxes.row_of_box, boxes.constraint_lo, boxes.constraint_hi, strict=True))
+    assert found == [(0, KEY_MIN, nan), (1, minus_two, two)]
+
+
 def test_explain_says_what_is_asked_of_pairs() -> None:
     text = "SELECT t.name FROM trade t, weather w WHERE w.wind - t.price BETWEEN 1 AND 5 AND t.qty * w.category > 3"
     found = describe(lowered(text), None, (TRADE, WEATHER))
@@ -172,6 +229,7 @@ def test_explain_says_what_is_asked_of_pairs() -> None:
         "t.price - w.wind > 3 OR t.qty = 1",
         "t.price - w.wind > 3 OR t.qty - w.category > 1",
         "t.price * w.wind > 3",
+        " AND ".join(f"(t.qty = {k} OR w.category = {k})" for k in range(9)),
     ],
 )
 def test_what_lets_every_row_meet_every_other_is_refused(condition: str) -> None:

@@ -87,7 +87,7 @@ class Library:
 
     def _check_families(self, planned: Registration) -> None:
         catalog, limit = self.catalog_log.read(), self.settings.join_families_max
-        new = joined(planned.query, catalog).family.name
+        new = joined(planned.shape.query, catalog).family.name  # as it will be stored
         self.registry.refresh()
         groups = self.registry.groups()
         self._families |= self._families_of(groups[self._families_counted :])

@@ -25,7 +25,7 @@ query. DESIGN.md section 2; PSoup 4.2.2 has the predicates, CSJQ section 3 the b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ from weir.algebra.nodes import (
     Not,
     Or,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, INTERVAL, DataType, Kind
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, DataType, Kind
 from weir.errors import RegisterError
 from weir.families.attributes import is_constant, params_of, sources_of
 from weir.families.bounds import DAY_US, comparable
@@ -53,6 +53,7 @@ from weir.families.evaluate import truth
 
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+NAN = Literal(float("nan"), DOUBLE)
 TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _WHOLE = (Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 _TIMES = (Kind.TIMESTAMP, Kind.INTERVAL)
@@ -81,6 +82,7 @@ class Atom:
     bound: Expression | None = None
     compared: DataType = BOOLEAN  # the type of what is compared with the bound
     steps: tuple[Step, ...] = ()  # the outermost first
+    is_moved: bool = False  # constants were brought to the other side, so they must not be near the ends of int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,26 +200,33 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
         op, left, right = MIRRORED[op], right, left
     if right.type.kind is Kind.NULL and is_constant(right):
         return []
+    is_moved = False
     if not is_constant(right) and (moved := _moved(op, left, right)) is not None:
         op, left, right = moved
+        is_moved = True
     if not is_constant(right) or not comparable(left.type, right.type):
         return _boolean(e, wanted)
     if isinstance(left, Absolute) and op in ("<", "<=") and len(sources_of(left)) > 1:
-        halves = ((op, right), (MIRRORED[op], Negate(right, right.type)))
-        return [tuple(_interval(left.arg, half, left.arg, bound, ()) for half, bound in halves)]
+        below = _interval(left.arg, op, left.arg, right, ())
+        above = _interval(left.arg, MIRRORED[op], left.arg, Negate(right, right.type), ())
+        if right.type.kind is not Kind.DOUBLE:
+            return [(below, above)]
+        # NaN is above all numbers, but −NaN is not below them.
+        ordinary, odd = (_guard(Comparison(c, right, NAN)) for c in ("<", "="))
+        return [(*guards, below, above) for guards in ordinary] + [(*guards, below) for guards in odd]
     attribute, steps = _solved(left)
     open_attribute = bool(params_of(attribute))
     if open_attribute and left.type.kind is Kind.STRING:
         return _boolean(e, wanted)
     if op == "<>" and open_attribute:
         return [(_interval(attribute, half, left, right, steps),) for half in "<>"]
-    return [(_interval(attribute, op, left, right, steps),)]
+    return [(replace(_interval(attribute, op, left, right, steps), is_moved=is_moved),)]
 
 
 def _moved(op: str, left: Expression, right: Expression) -> tuple[str, Expression, Expression] | None:
     """x − y op c for a comparison of two sources, x being of the lesser; None where that may not be the same.
 
-    Only kinds are moved whose differences do not overflow.
+    Only kinds are moved whose differences do not overflow, of times those within 73,000 years.
     """
     columns: dict[int, tuple[int, ColumnRef]] = {}
     constants: list[tuple[int, Expression]] = []

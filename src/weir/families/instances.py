@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Like, Literal, Param
 from weir.algebra.schema import DataType, Kind
+from weir.errors import RegisterError
 from weir.families.attributes import Attributes, constants_column
 from weir.families.bounds import (
     BELOW_ALL,
@@ -41,6 +42,8 @@ from weir.families.patterns import classify, successors
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.index.strings import StringDictionary, build
 from weir.store.rows import arrow_type
+
+MOVED_MAX = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,8 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
     if atom.bound is None:
         return
     values = _values(atom.bound, constants)
+    if atom.is_moved:
+        _check_moved(values)
     if values.null_count:
         alive &= values.is_valid().to_numpy(zero_copy_only=False)
     if atom.compared.kind is Kind.STRING:
@@ -120,6 +125,17 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
     places = place(values, atom.bound.type, atom.compared)
     found = interval("=" if atom.op == "<>" else atom.op, places)
     yield Constraint(None, number, atom.op, _undo(atom, found, constants, alive))
+
+
+def _check_moved(values: pa.Array) -> None:
+    """Constants so large that sums with them overflow would mean something else on the other side."""
+    numbers = values.cast(pa.int64()) if not pa.types.is_duration(values.type) else values.view(pa.int64())
+    known = numbers.drop_null().to_numpy(zero_copy_only=False)
+    if len(known) and max(abs(int(known.min())), abs(int(known.max()))) > MOVED_MAX:
+        raise RegisterError(
+            f"a constant beside a column of another source is beyond ±{MOVED_MAX:,}",
+            hint="compare the difference of the two columns with it: a.x - b.y < …",
+        )
 
 
 def _values(bound: Expression, constants: pa.Table) -> pa.Array:

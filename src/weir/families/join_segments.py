@@ -619,7 +619,7 @@ def _by_shape(
         if id(group.query) not in known:
             known[id(group.query)] = joined(group.query, catalog)
         found = known[id(group.query)]
-        assert found.family == family, f"a query of {found.family.name} among those of {family.name}"
+        assert found.family.name == family.name, f"a query of {found.family.name} among those of {family.name}"
         windows = tuple(scan.window for scan in found.scans)
         shape = (found.predicate, windows, tuple(map(str, group.constants.schema)))
         together.setdefault(shape, (found, []))[1].append(group)

@@ -49,6 +49,7 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Catalog, Stream
+from weir.errors import RegisterError
 from weir.families import selection
 from weir.families.attributes import Attributes, params_of, sources_of, too_many_residuals, with_values
 from weir.families.boxes import OPPOSITE, Disjunct, template
@@ -78,6 +79,7 @@ name = "join"
 _BOUNDS = ("=", "<", "<=", ">", ">=")
 BOTH = 2  # the side of an attribute of pairs
 _ANY_BOXES = 1 << 30
+_MANY_BOXES = 1 << 10  # more are not written out to find what they have in common
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,10 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
 
 def _is_banded(split: _Split) -> bool:
     """Whether one difference of the two sources is bounded in every way to satisfy the condition."""
-    disjuncts = template(conjunction(split.rest) if split.rest else None, _ANY_BOXES).disjuncts
+    try:
+        disjuncts = template(conjunction(split.rest) if split.rest else None, _MANY_BOXES).disjuncts
+    except RegisterError:
+        return True  # whoever counts boxes will say that they are too many
     return not disjuncts or bool(_bounded_differences(disjuncts))
 
 

@@ -7,6 +7,7 @@ part that stands in the way, and so is a window that its stream cannot fill.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -48,7 +49,7 @@ def classify(query: Query, catalog: Catalog, settings: Settings, *, refuse: bool
         refusals.append((candidate.name, reason))
     if refuse:
         if not family:
-            raise _refused(query, refusals)
+            raise refused(query, refusals)
         check_windows(query, catalog, settings)
     return Classified(family, tuple(refusals))
 
@@ -88,7 +89,8 @@ def part_of(query: Query) -> tuple[str, tuple[str, ...]]:
     return f"this query of '{child.relation}'", ("SELECT",)
 
 
-def _refused(query: Query, refusals: list[tuple[str, str]]) -> RegisterError:
+def refused(query: Query, refusals: Sequence[tuple[str, str]]) -> RegisterError:
+    """What is said of a query that no family takes."""
     part, keywords = part_of(query)
     by_reason: dict[str, list[str]] = {}
     for family, reason in refusals:

@@ -33,7 +33,7 @@ from weir.algebra.schema import (
 from weir.errors import RegisterError, did_you_mean
 from weir.families import joins, many_joins, selection
 from weir.families.selection import Checked
-from weir.plan.classify import Classified, classify
+from weir.plan.classify import Classified, classify, refused
 from weir.plan.windows import check_window
 from weir.settings import Settings
 from weir.sql.lower import lower
@@ -95,6 +95,14 @@ def registration_of(
 ) -> Registration:
     """The registration of a query that is lowered, by its own text or from a stored shape."""
     classified = classify(query, catalog, settings, refuse=refuse)
+    shape = shape_of(query)
+    stored = classify(shape.query, catalog, settings, refuse=False)
+    if (
+        stored.family != classified.family
+    ):  # what constants decide, a shape that stands for other constants must not need
+        if refuse:
+            raise refused(query, stored.refusals)
+        classified = stored
     if classified.family == joins.name:
         names: tuple[str, ...] = joins.joined(query, catalog).family.streams
     else:
@@ -102,7 +110,7 @@ def registration_of(
     if not names:
         raise RegisterError("a standing query reads at least one stream, this one reads only tables")
     streams = tuple(catalog.streams[n.lower()] for n in names)
-    return Registration(sql, query, shape_of(query), classified, streams, settings)
+    return Registration(sql, query, shape, classified, streams, settings)
 
 
 def check(family: str, query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:

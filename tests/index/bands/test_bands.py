@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weir.index.bands.index import STRATEGIES, BandIndex, Meeting
-from weir.index.bands.runs import make_run
+from weir.index.bands.runs import climb, make_run
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
@@ -122,3 +122,70 @@ def test_an_index_without_local_selections_is_smaller() -> None:
     bound = BandIndex.build(Plane(lo, lo + 5, lo, lo + 3), is_double=False)
     assert bound.nbytes - free.nbytes == 16 * 1000
     assert free.nbytes / 1000 < 120, "also where every box is a group of its own"
+
+
+def compared(
+    numbers: np.ndarray, b: np.ndarray, lo: np.ndarray, hi: np.ndarray, begin: int, end: int
+) -> list[list[list[int]]]:
+    """The boxes of each event by every strategy, and by comparing everything with everything."""
+    is_double = numbers.dtype == np.float64
+    keys = encode_doubles if is_double else lambda x: x
+    n = len(lo)
+    index = BandIndex.build(Plane(np.full(n, NULL_KEY), np.full(n, KEY_MAX), keys(lo), keys(hi)), is_double=is_double)
+    run = make_run(numbers.view(np.int64), is_double, is_one=True)
+    assert len(run.cells) > 0
+    first, last = np.full(len(b), begin), np.full(len(b), end)
+    events = Meeting(np.zeros(len(b), np.int64), b.view(np.int64), first, last)
+    found = []
+    for strategy in ("auto", *STRATEGIES):
+        matches = index.search(events, run, np.zeros(n, np.uint8), 10**9, strategy=strategy).matches
+        assert isinstance(matches, Matches)
+        found.append(listed(matches))
+    expected = []
+    for offset in b:
+        d = keys(numbers[begin:end] - offset)
+        expected.append(np.flatnonzero(((keys(lo)[:, None] <= d) & (d <= keys(hi)[:, None])).any(axis=1)).tolist())
+        for place in range(0, n, 7):
+            at = climb(run, begin, end, int(keys(lo)[place]), offset.view(np.int64))
+            assert at == begin + np.searchsorted(d, keys(lo)[place]), "climbing leads to the first not below"
+    return [*found, expected]
+
+
+def test_events_that_are_much_larger_than_partners() -> None:
+    """The cell of lo + b must be found although both are large and their sum is small."""
+    rng = np.random.default_rng(5)
+    for span, base in ((2_000_000, 1_790_000_000_000_000_000), (5_000, 9_000_000_000_000_000_000)):
+        partners = np.sort(rng.integers(0, span, 1_000))
+        b = base + rng.integers(0, span, 20)
+        lo = -base + rng.integers(-span, span, 400)
+        *found, expected = compared(partners, b, lo, lo + rng.integers(0, 300, 400), 0, 1_000)
+        assert sum(map(len, expected)) > 200
+        assert all(each == expected for each in found)
+    doubles = np.sort(rng.uniform(0, 8, 1_000))
+    lo = -1e16 + 2.0 * rng.integers(-10, 10, 200)
+    *found, expected = compared(doubles, np.array([1e15, 1e16, 1e16 + 4, 1e17]), lo, lo + 2, 0, 1_000)
+    assert sum(map(len, expected)) > 50
+    assert all(each == expected for each in found)
+
+
+@pytest.mark.parametrize("step", [1, 1_000_003])
+def test_a_part_of_a_run_with_a_ladder(step: int) -> None:
+    """Events whose differences would leave int64 with some partners meet the others only."""
+    partners = np.arange(-150, 150, dtype=np.int64) * step
+    lo = KEY_MIN + 1 + np.arange(400, dtype=np.int64) * step
+    b = np.full(3, KEY_MAX - 40 * step, np.int64)
+    begin = int(np.searchsorted(partners, KEY_MIN + int(b[0])))
+    assert 0 < begin < 300
+    *found, expected = compared(partners, b, lo, lo + step, begin, 300)
+    assert sum(map(len, expected)) > 10
+    assert all(each == expected for each in found)
+    *found, expected = compared(partners, np.zeros(2, np.int64), partners[:250] - 1, partners[:250], 20, 200)
+    assert all(each == expected for each in found)
+
+
+def test_partners_that_are_all_the_same() -> None:
+    *found, expected = compared(
+        np.zeros(300), np.array([100.0, 0.0]), np.array([-101.0, -1.0]), np.array([-99.0, 1.0]), 0, 300
+    )
+    assert expected == [[0], [1]]
+    assert all(each == expected for each in found)

@@ -25,7 +25,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_finite, ladder
+from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_whole, ladder, walk
 from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, make_scratch, write_sorted
@@ -331,7 +331,7 @@ def _stab(
             found[used] = bands.boxes[place]
             used += _has_partner(bands, run, place, offset, begin, end) and _selects(bands, place, a)
         return used
-    if len(run.cells) > 0 and is_finite(offset, run.is_double):
+    if is_whole(run, begin, end, offset):
         return _climb(bands, run, a, offset, begin, end, found)
     used = 0
     for place in range(len(bands.lo)):
@@ -441,15 +441,23 @@ def _climb_cells(
     """The same where cells are found by floating point."""
     lo, hi, aids = bands.lo, bands.hi, bands.aids
     values, cells, is_double = run.values, run.cells, run.is_double
-    number = double_of(offset) if is_double else np.float64(offset)
-    factor, shift = run.scale[0], (number * run.scale[0] + run.scale[1]) - 1.0
+    number = double_of(offset) if is_double else 0.0
+    factor, shift = run.scale[0], run.scale[1]
     top = np.float64(len(cells) - 1)
     out = np.uint64(used)
     for place in range(np.uint64(first), np.uint64(last)):
-        hint = double_of(aids[place]) if is_double else np.float64(lo[place])
-        at = np.int64(cells[np.uint64(min(max(hint * factor + shift, 0.0), top))])
+        least = lo[place]
+        if is_double:
+            near = (double_of(aids[place]) + number) * factor + shift
+        else:  # whole numbers are added before they are rounded; a sum that leaves int64 is beyond all partners
+            moved = least + offset
+            left = (least ^ moved) & (offset ^ moved) < 0
+            near = np.float64(moved) * factor + shift if not left else top if offset > 0 else 0.0
+        at = np.int64(cells[np.uint64(min(max(near, 0.0), top))]) if near == near else np.int64(0)
+        if at > 0 and difference(values[np.uint64(at - 1)], offset, is_double) >= least:
+            at = walk(run, at, end, least, offset)
         d = difference(values[np.uint64(at)], offset, is_double)
-        while d < lo[place] and at < end:
+        while d < least and at < end:
             at += 1
             d = difference(values[np.uint64(at)], offset, is_double)
         found[out] = place

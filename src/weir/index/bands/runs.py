@@ -8,9 +8,9 @@ rounding is monotone, so the order holds, and keys (`weir.index.keys`) put NaN a
 
 A long run has a *ladder*: cells of equal width over u that lead to the first partner of each, so that most searches
 end after one comparison. Whole numbers that lie close enough have a cell each, which says all there is to say. Other
-cells are found by floating point, which may be off by rounding; a search therefore begins one cell early, and comparing
-differences decides. Beside cells for each number there is a bit for each number, set if a partner has it: whether a
-short interval holds a partner is one look at these, which stay in the cache where cells would not.
+cells are found by floating point, which may be off by rounding; a search goes on from there in either direction, and
+comparing differences decides. Beside cells for each number there is a bit for each number, set if a partner has it:
+whether a short interval holds a partner is one look at these, which stay in the cache where cells would not.
 
 Size: 64 bytes a partner for a ladder, but at most 16 MB, made for a batch. Cost: a pass over the run to build it.
 """
@@ -192,31 +192,40 @@ def is_finite(offset: Scalar, is_double: Scalar) -> Scalar:
 
 
 @lean
-def unit_cell(run: Run, key: Scalar, offset: Scalar) -> Scalar:
-    """The cell of key + b, where every number has one; keys beyond all differences are of the first or last cell."""
-    top = np.int64(len(run.cells) - 1)
-    first = run.units[0] - offset  # the difference of cell 0, and nobody asks for one that leaves int64
-    if key <= first:
-        return np.int64(0)
-    return min(key - first, top) if key - first >= 0 else top
+def is_whole(run: Run, begin: Scalar, end: Scalar, offset: Scalar) -> Scalar:
+    """Whether the ladder serves: there is one, it is of these partners, and cells say something about differences."""
+    return len(run.cells) > 0 and begin == 0 and end == len(run.values) - 1 and is_finite(offset, run.is_double)
 
 
 @lean
 def climb(run: Run, begin: Scalar, end: Scalar, key: Scalar, offset: Scalar) -> Scalar:
-    """`first_not_below` by the ladder, where there is one: from the cell before that of key + b on."""
-    values, is_double = run.values, run.is_double
-    if len(run.cells) == 0 or not is_finite(offset, is_double):
+    """`first_not_below` by the ladder, where it serves."""
+    if not is_whole(run, begin, end, offset):
         return first_not_below(run, begin, end, key, offset)
-    if run.units[1] == 1:
-        return np.int64(run.cells[unit_cell(run, key, offset)])
-    if is_double:
+    if run.is_double:
         number = double_of(key ^ _MAGNITUDE if key < 0 else key) + double_of(offset)
     else:
-        number = np.float64(key) + np.float64(offset)
-    at = number * run.scale[0] + (run.scale[1] - 1.0)
-    top = np.float64(len(run.cells) - 1)
-    place = np.int64(run.cells[np.int64(min(max(at, 0.0), top))]) if at == at else begin
-    place = max(place, begin)
+        moved = key + offset
+        if (key ^ moved) & (offset ^ moved) < 0:  # key + b leaves int64, as no partner does
+            return end if offset > 0 else begin
+        if run.units[1] == 1:
+            if moved <= run.units[0]:
+                return begin
+            cell = np.uint64(moved) - np.uint64(run.units[0])
+            return np.int64(run.cells[min(cell, np.uint64(len(run.cells) - 1))])
+        number = np.float64(moved)
+    at = number * run.scale[0] + run.scale[1]
+    if at != at:
+        return first_not_below(run, begin, end, key, offset)
+    return walk(run, np.int64(run.cells[np.int64(min(max(at, 0.0), np.float64(len(run.cells) - 1)))]), end, key, offset)
+
+
+@lean
+def walk(run: Run, place: Scalar, end: Scalar, key: Scalar, offset: Scalar) -> Scalar:
+    """The first place whose difference is not below `key`, from a place near it; the run begins at 0."""
+    values, is_double = run.values, run.is_double
+    while place > 0 and difference(values[place - 1], offset, is_double) >= key:
+        place -= 1
     while place < end and difference(values[place], offset, is_double) < key:
         place += 1
     return place
