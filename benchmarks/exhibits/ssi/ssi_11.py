@@ -60,7 +60,7 @@ def run(size: Size) -> Exhibit:
     ratio = [a / b for a, b in zip(partition_us, list_us, strict=True)]
     return Exhibit(
         name="ssi-11",
-        title="Maintenance of band joins",
+        title="Keeping the structures of band joins",
         section="SSI 5.3, Fig. 11",
         claim=(
             "Over 100,000 updates of 100,000 band joins with ε = 3, keeping the stabbing partition costs within a "
