@@ -58,7 +58,8 @@ from weir.algebra.schema import (
 from weir.errors import RegisterError
 from weir.families import join_segments
 from weir.families.evaluate import truth
-from weir.families.join_segments import JoinMatches, JoinSegment
+from weir.families.join_matching import JoinMatches
+from weir.families.join_segments import JoinSegment
 from weir.families.joins import joined
 from weir.families.partner_rows import PartnerRows
 from weir.families.segments import Group

@@ -23,41 +23,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import ColumnRef, Expression, walk
-from weir.algebra.schema import Catalog, Kind
+from weir.algebra.nodes import ColumnRef, Expression
+from weir.algebra.schema import Catalog
 from weir.families.attributes import Attributes
 from weir.families.bounds import Ints
 from weir.families.boxes import template
 from weir.families.codec import from_json, to_json
 from weir.families.differences import Difference, difference_of, event_part, partner_order
-from weir.families.evaluate import evaluate
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.join_conditions import columns_of, satisfied
+from weir.families.join_matching import (
+    EventKeys,
+    JoinMatches,
+    Meeting,
+    Result,
+    Search,
+    distinct,
+    meet,
+    reach_of,
+    stacked,
+)
 from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
 from weir.families.joins import BOTH, Joined, JoinFamily, joined, on_side
 from weir.families.partner_rows import PartnerRows, keys_of
 from weir.families.segments import Group, in_slots, without
-from weir.index.bands.index import STRATEGIES as BAND_STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import make_run
 from weir.index.bands.spread import spread
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
-from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
-from weir.index.joins.enumeration import Checks, Side
-from weir.index.joins.pairs import Band, Pairs, match_pairs
-from weir.index.joins.partners import Partners, locate
+from weir.index.joins.costs import DEFAULT, Costs
+from weir.index.joins.enumeration import Side
+from weir.index.joins.pairs import Band
 from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
-from weir.index.keys import NULL_KEY, encode_column
-from weir.index.strings import StringDictionary, find
+from weir.index.strings import StringDictionary
 from weir.settings import Settings
 
-CHOICES = (*STRATEGIES, *(f"band {name}" for name in BAND_STRATEGIES))
 # What a strategy of select joins is in a band join.
 BAND_STRATEGY = {
     "vanilla": "query-outer",
@@ -71,17 +77,6 @@ EVENTS_FIRST = 1 << 10  # events of the first block whose candidates are examine
 CANDIDATES = 1 << 20  # candidates of a block that is neither too small to pay nor too large
 CANDIDATES_MAX = 1 << 22  # candidates of a block, at most
 EXAMINED_SHARE = 4  # candidates that may be examined for a pair that may be written
-_NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
-
-
-class JoinMatches(NamedTuple):
-    """Pairs of events and partners, and the slots that they match: CSR by event."""
-
-    events: Int64s  # int64[e]: positions of events that have pairs; in any order, and one may occur for every part
-    offsets: Int64s  # int64[e+1]
-    slots: Int32s  # int32[p]: ascending within an entry of `events`
-    partners: Int64s  # int64[p]: row ids on the other side; unique within (entry, slot)
-    choices: Int64s  # int64[11]: how many events each of CHOICES processed, summed over parts
 
 
 class JoinSegment:
@@ -250,18 +245,18 @@ class JoinSegment:
         `times` are those of the events, `pairs_max` counts pairs, over all parts.
         """
         assert rows.side == 1 - side, "partners are rows of the other side"
-        result = _Result(len(self.ids), pairs_max)
+        result = Result(len(self.ids), pairs_max)
         if not self.parts or not events.num_rows or not len(rows.row_ids):
             return result.whole()
         codes = rows.codes(events, [pair[side] for pair in self.family.keys])
-        whole = _meet(rows.ordered(None), codes)  # all orders have the same runs
+        whole = meet(rows.ordered(None), codes)  # all orders have the same runs
         sign = -1 if side else 1  # time bounds are those of t0 − t1
-        reach = _reach(sign * times, sign * rows.times)
+        reach = reach_of(sign * times, sign * rows.times)
         step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written[side]))))
         for first in range(0, len(whole.events), step):
             meeting = whole.some(first, first + step)
             differences = [e for e in self.columns(BOTH) if difference_of(e) is not None]
-            keys = _EventKeys(
+            keys = EventKeys(
                 self.columns(side), self.dictionaries[side], columns_of(differences, side), events, meeting.events
             )
             for part in self.parts:
@@ -292,8 +287,8 @@ class JoinSegment:
         self,
         part: Part,
         side: int,
-        meeting: _Meeting,
-        keys: _EventKeys,
+        meeting: Meeting,
+        keys: EventKeys,
         times: Int64s,
         rows: PartnerRows,
         muted: Uint8s,
@@ -301,7 +296,7 @@ class JoinSegment:
         timed: bool,
         strategy: str,
         costs: Costs,
-    ) -> tuple[_Search, Ints, Int32s]:
+    ) -> tuple[Search, Ints, Int32s]:
         """The search of a part, the events it is about, and the row of each place."""
         a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
         order = batch_order(meeting.codes, a)
@@ -312,7 +307,7 @@ class JoinSegment:
             row_of_place, values = row_of_place[meeting.places], values[meeting.places]
         index = part.indexes[side]
         assert isinstance(index, JoinIndex)
-        search = _Search(
+        search = Search(
             index,
             *part.checks(side, timed),
             a[order],
@@ -331,8 +326,8 @@ class JoinSegment:
         self,
         part: Part,
         side: int,
-        meeting: _Meeting,
-        keys: _EventKeys,
+        meeting: Meeting,
+        keys: EventKeys,
         events: pa.Table,
         times: Int64s,
         rows: PartnerRows,
@@ -340,7 +335,7 @@ class JoinSegment:
         sign: int,
         timed: bool,
         strategy: str,
-    ) -> tuple[_Search, Ints, Int32s]:
+    ) -> tuple[Search, Ints, Int32s]:
         """The same for a part that is reached through a difference."""
         of = self._difference(part.difference)
         ordered = rows.ordered(self._order(part.difference, 1 - side))
@@ -356,7 +351,7 @@ class JoinSegment:
         # A ladder is a pass over the partners: it pays if they are searched more often than that.
         is_searched = len(order) * len(part.slot_of_box) > len(bands.values)
         run = make_run(bands.values, of.is_double, is_one=not self.family.keys and is_searched)
-        search = _Search(
+        search = Search(
             Band(index, run, bands.offset),
             *part.checks(side, timed),
             a[order],
@@ -371,14 +366,14 @@ class JoinSegment:
         )
         return search, meeting.events[order], row_of_place[bands.nulls :]
 
-    def _events(self, part: Part, side: int, keys: _EventKeys, times: Int64s, events: Ints, order: Ints) -> Side:
+    def _events(self, part: Part, side: int, keys: EventKeys, times: Int64s, events: Ints, order: Ints) -> Side:
         """What is checked of events, in the order given."""
-        return Side(times[events[order]], _stacked([keys[n][order] for n in part.checked[side]], len(order)))
+        return Side(times[events[order]], stacked([keys[n][order] for n in part.checked[side]], len(order)))
 
     def _add_satisfying(
         self,
-        result: _Result,
-        search: _Search,
+        result: Result,
+        search: Search,
         part: Part,
         positions: Ints,
         events: pa.Table,
@@ -414,7 +409,7 @@ class JoinSegment:
             entry = np.repeat(np.arange(stop - first), np.diff(found.offsets))[holds]
             slots, row = part.slot_of_box[found.slots[holds]], row[holds]
             if not is_alone:
-                entry, slots, row = _distinct(entry, slots, row)
+                entry, slots, row = distinct(entry, slots, row)
             offsets = np.searchsorted(entry, np.arange(stop - first + 1))
             result.add(positions[first:stop], offsets, slots, rows.row_ids[row])
             first = stop
@@ -425,178 +420,10 @@ class JoinSegment:
         times = sign * rows.times[row_of_place] if sign else np.zeros(count, np.int64)
         attributes, dictionaries = self.columns(side), self.dictionaries[side]
         checked = [rows.column(attributes[n], dictionaries.get(n))[row_of_place] for n in part.checked[side]]
-        return Side(times, _stacked(checked, count))
+        return Side(times, stacked(checked, count))
 
     def _access(self, part: Part, side: int) -> Expression | None:
         return None if part.access[side] < 0 else self.columns(side)[part.access[side]]
-
-
-@dataclass(frozen=True)
-class _Search:
-    """One part's search for pairs, over all its events."""
-
-    index: JoinIndex | Band
-    checks: Checks
-    traits: Uint8s
-    a: Ints
-    begin: Ints
-    end: Ints
-    values: Ints
-    events: Side
-    partners: Side
-    muted: Uint8s
-    strategy: str
-    costs: Costs
-
-    def pairs(self, first: int, stop: int, pairs_max: int) -> tuple[Pairs | OverBudget, Int64s]:
-        """The pairs of some events, or their counts; and the choices."""
-        at = slice(first, stop)
-        index = self.index
-        if isinstance(index, Band):
-            index = Band(index.index, index.run, index.offset[at])
-        found, chosen = match_pairs(
-            index,
-            self.checks,
-            self.a[at],
-            self.begin[at],
-            self.end[at],
-            self.values,
-            Side(self.events.times[at], self.events.columns[:, at]),
-            self.partners,
-            self.muted,
-            pairs_max,
-            strategy=self.strategy,
-            costs=self.costs,
-            traits=self.traits,
-        )
-        choices = np.zeros(len(CHOICES), np.int64)
-        choices[N_STRATEGIES if isinstance(index, Band) else 0 :][: len(chosen)] = chosen
-        return found, choices
-
-
-def _distinct(entry: Ints, slots: Int32s, row: Ints) -> tuple[Ints, Int32s, Ints]:
-    """The triples without repetitions, in order."""
-    order = np.lexsort((row, slots, entry))
-    entry, slots, row = entry[order], slots[order], row[order]
-    new = np.ones(len(entry), bool)
-    new[1:] = (entry[1:] != entry[:-1]) | (slots[1:] != slots[:-1]) | (row[1:] != row[:-1])
-    return entry[new], slots[new], row[new]
-
-
-class _Meeting(NamedTuple):
-    """Events that have partners, by ascending join key, and where those are among the places that are met."""
-
-    events: Ints  # int64[e]: positions
-    codes: Ints  # int64[e]: join keys, ascending
-    begin: Ints  # int64[e]
-    end: Ints  # int64[e]
-    places: Ints | None  # int64[m]: the places that any event meets, in order; None: all of them
-
-    def some(self, first: int, stop: int) -> _Meeting:
-        """Some of the events; the places stay."""
-        at = slice(first, stop)
-        return _Meeting(self.events[at], self.codes[at], self.begin[at], self.end[at], self.places)
-
-
-def _meet(partners: Partners, codes: Ints) -> _Meeting:
-    """Look every join key up. All orders of the same rows have the same runs, so the places serve every part."""
-    known = np.flatnonzero(codes != NULL_KEY)
-    by_key = known[np.argsort(codes[known], kind="stable")]
-    codes = codes[by_key]
-    begin, end = locate(partners, codes)
-    there = np.flatnonzero(end > begin)
-    by_key, codes, begin, end = by_key[there], codes[there], begin[there], end[there]
-    if not len(by_key):
-        return _Meeting(by_key, codes, begin, end, None)
-    is_first = np.ones(len(begin), bool)
-    is_first[1:] = begin[1:] != begin[:-1]
-    starts, lengths = begin[is_first], (end - begin)[is_first]
-    met = int(lengths.sum())
-    if 2 * met > len(partners.rows):
-        return _Meeting(by_key, codes, begin, end, None)
-    moved = np.cumsum(lengths) - lengths
-    places = np.repeat(starts - moved, lengths) + np.arange(met)
-    shift = (starts - moved)[np.cumsum(is_first) - 1]
-    return _Meeting(by_key, codes, begin - shift, end - shift, places)
-
-
-def _reach(times: Int64s, partner_times: Int64s) -> tuple[int, int]:
-    """The least and greatest difference that times of two sides can have."""
-    return int(times.min()) - int(partner_times.max()), int(times.max()) - int(partner_times.min())
-
-
-class _EventKeys:
-    """Keys of the events' attributes, each made when a part first asks for it."""
-
-    def __init__(
-        self,
-        attributes: Sequence[Expression],
-        dictionaries: Mapping[int, StringDictionary],
-        more: Sequence[ColumnRef],
-        events: pa.Table,
-        at: Ints,
-    ) -> None:
-        self._attributes = attributes
-        self._dictionaries = dictionaries
-        names = {c.name for e in (*self._attributes, *more) for c in walk(e) if isinstance(c, ColumnRef)}
-        # A table without columns has no rows, and an attribute always has a column: nobody asks for such keys.
-        self.rows = events.select(sorted(names)).take(pa.array(at)) if names else events
-        self._made: dict[int, Ints] = {}
-
-    def __getitem__(self, number: int) -> Ints:
-        if number not in self._made:
-            e = self._attributes[number]
-            values = self.rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, self.rows)
-            if e.type.kind is Kind.STRING:
-                self._made[number] = find(self._dictionaries.get(number, _NO_STRINGS), values)
-            else:
-                self._made[number] = encode_column(values, e.type)
-        return self._made[number]
-
-
-class _Result:
-    """Pairs of all parts and blocks of events, or once they are over budget their counts by slot."""
-
-    def __init__(self, slots_count: int, pairs_max: int) -> None:
-        self.left = max(pairs_max, 0)
-        self.choices = np.zeros(len(CHOICES), np.int64)
-        self._slots_count = slots_count
-        self._counts: Ints | None = None
-        self._done: list[tuple[Ints, Ints, Int32s, Ints]] = []  # events, their counts, slots, partners
-
-    def add(self, events: Ints, offsets: Ints, slots: Int32s, partners: Ints) -> None:
-        if self._counts is not None or len(slots) > self.left:
-            self.count(np.bincount(slots, minlength=self._slots_count))
-            return
-        counts = np.diff(offsets)
-        some = np.flatnonzero(counts)
-        self._done.append((events[some], counts[some], slots, partners))
-        self.left -= len(slots)
-
-    def count(self, counts: Ints) -> None:
-        """From here on pairs are only counted."""
-        if self._counts is None:
-            self._counts = np.zeros(self._slots_count, np.int64)
-            for _, _, slots, _ in self._done:
-                self._counts += np.bincount(slots, minlength=self._slots_count)
-            self._done.clear()
-            self.left = 0
-        self._counts += counts
-
-    def whole(self) -> JoinMatches | OverBudget:
-        if self._counts is not None:
-            return OverBudget(self._counts)
-        if len(self._done) == 1:
-            events, counts, slots, partners = self._done[0]
-            return JoinMatches(events, np.concatenate([[0], np.cumsum(counts)]), slots, partners, self.choices)
-        nothing = np.empty(0, np.int64)
-        events = np.concatenate([nothing, *(d[0] for d in self._done)])
-        counts = np.concatenate([nothing, *(d[1] for d in self._done)])
-        offsets = np.zeros(len(events) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        slots = np.concatenate([np.empty(0, np.int32), *(d[2] for d in self._done)])
-        partners = np.concatenate([nothing, *(d[3] for d in self._done)])
-        return JoinMatches(events, offsets, slots, partners, self.choices)
 
 
 @dataclass(frozen=True)
@@ -628,7 +455,3 @@ def _by_shape(
         constants, ids = without(members, excluded)
         if len(ids):
             yield _Member(found.predicate, constants, ids, apart(found.scans, streams, constants))
-
-
-def _stacked(columns: Sequence[Ints], count: int) -> Ints:
-    return np.stack(columns) if columns else np.empty((0, count), np.int64)

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import Stream
-from weir.families.join_segments import CHOICES, JoinSegment
+from weir.families.join_matching import CHOICES
+from weir.families.join_segments import JoinSegment
 from weir.families.partner_rows import PartnerRows
 from weir.families.selection import Segment
 from weir.index.boxes import OverBudget

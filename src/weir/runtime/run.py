@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir.errors import RunError
-from weir.families.join_segments import CHOICES
+from weir.families.join_matching import CHOICES
 from weir.runtime import faults
 from weir.runtime.housekeeping import Housekeeping
 from weir.runtime.jobs import SparkJobs

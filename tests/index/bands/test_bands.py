@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from weir.index.bands.index import STRATEGIES, BandIndex, Meeting
+from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import climb, make_run
+from weir.index.bands.strategies import STRATEGIES, Meeting
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles

@@ -136,7 +136,7 @@ def write_affected(
         strategy = _choose(built, events, router, scratch, event)
         n = _stab(built, strategy, events.a[event], begin, end, events.values, scratch)
         if any_muted:
-            n = _drop_muted(scratch.found, n, muted)
+            n = drop_muted(scratch.found, n, muted)
         if used + n + _AT_ONCE > len(output):
             return event, used
         used = write_sorted(scratch, n, output, used)
@@ -254,7 +254,7 @@ def _stab(
 
 
 @lean
-def _drop_muted(found: Int32s, n: Scalar, muted: Uint8s) -> Scalar:
+def drop_muted(found: Int32s, n: Scalar, muted: Uint8s) -> Scalar:
     kept = 0
     for i in range(n):
         box = found[i]
