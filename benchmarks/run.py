@@ -1,6 +1,8 @@
-"""`weir bench`: the kernels on W1 to W4 with their peers, then the whole pipeline on Spark; ratios from one run.
+"""`weir bench`: the kernels on W1 to W4 and on joins of 2 to 6 streams with peers, then the whole pipeline on Spark.
 
-python -m benchmarks.run [--workload W1,W2,W3,W4] [--queries 1000,…] [--skip-peers] [--only kernels|pipeline] [--quick]
+python -m benchmarks.run [--workload W1,W2,W3,W4,many] [--queries 1000,…] [--skip-peers] [--only kernels|pipeline]
+
+Ratios are from one run.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SELECTIONS = ("W1", "W2")
-WORKLOADS = (*SELECTIONS, "W3", "W4")
+WORKLOADS = (*SELECTIONS, "W3", "W4", "many")
 SIZES = "1000,10000,100000,1000000"
 JOIN_SIZES = "10000,100000,1000000"
 BAND_SIZES = "1000,10000,100000"
@@ -59,6 +61,10 @@ def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
         from benchmarks.micro import bands
 
         bands.main(["--queries", args.queries or BAND_SIZES, *given])
+    if "many" in wanted:
+        from benchmarks.micro import many
+
+        many.main(given)
 
 
 def _pipeline(args: argparse.Namespace, wanted: list[str]) -> None:
@@ -76,6 +82,10 @@ def _pipeline(args: argparse.Namespace, wanted: list[str]) -> None:
             join_pipeline.main([1_000], rows=2_000, batches=3)
         else:
             join_pipeline.main([100_000], rows=200_000, batches=8)
+    if "many" in wanted:
+        from benchmarks import mixed
+
+        mixed.main(["--quick"] if args.quick else [])
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from weir.algebra.schema import (
     DataType,
     decimal,
 )
+from weir.answer import candidates
 from weir.answer import fetch as fetching
 from weir.answer import recompute as recomputing
 from weir.answer.window import Apart, apart, resolve
@@ -343,7 +344,9 @@ class World:
         for (channel, side), found in piece.items():
             self.rng.shuffle(found)
             array = np.array(found, np.int64)
-            joins.append(JoinPiece(channel, side, array[:, 0], np.arange(len(found) + 1), array[:, 1], array[:, 2]))
+            joins.append(
+                JoinPiece(channel, side, array[:, 0], np.arange(len(found) + 1), array[:, 1], array[:, 2][None])
+            )
         path = write_matches(self.files, self.number, [], joins)
         return MatchFile(path, number, sum(map(len, piece.values())), 0)
 
@@ -658,7 +661,7 @@ def test_equal_values_are_candidates(first: tuple[DataType, list[Any]], second: 
     """Of any two types that compare: where SQL's equality is true, codes are equal; NULL equals nothing."""
     types, values = zip(first, second, strict=True)
     arrays = [pa.array(v, arrow_type(t)) for v, t in zip(values, types, strict=True)]
-    codes = recomputing._equal_codes(arrays, list(types))
+    codes = candidates.equal_codes(arrays, list(types))
     places = [np.repeat(np.arange(len(values[0])), len(values[1])), np.tile(np.arange(len(values[1])), len(values[0]))]
     rows = pa.table({str(k): a.take(pa.array(at)) for k, (a, at) in enumerate(zip(arrays, places, strict=True))})
     equation = Comparison("=", ColumnRef(0, "0", types[0]), ColumnRef(1, "1", types[1]))

@@ -1,4 +1,4 @@
-"""Joins of three to six streams: what DuckDB says of the same rows, at every batch."""
+"""Joins of many streams: what DuckDB says of the same rows at every batch, matched as they come or at fetch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import weir
-from weir.answer import recompute
+from weir.answer import fetch, recompute
+from weir.families import many_segments
 from weir.testing import answer, differ
 from weir.testing.direct import DirectWeir
 
@@ -30,6 +31,19 @@ QUERIES = (
     "SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.j = t.j AND t.name LIKE 'a%' AND r.name IS NULL",
     "SELECT a.k FROM r a, r b, s c, t d, u e, u f "
     "WHERE a.k = b.k AND b.j = c.j AND c.k = d.k AND d.j = e.j AND e.k = f.k AND a.x < 2 AND f.x < 2",
+    # Connected by a difference, of every kind.
+    "SELECT r.k, t.j FROM r, s, t WHERE r.k = s.k AND s.j - t.j BETWEEN -1 AND 0",
+    "SELECT r.x, t.x AS tx FROM r, s, t WHERE r.k = s.k AND r.x - t.x BETWEEN -1.5 AND 0.5 AND s.j > 0",
+    "SELECT r.x FROM r, s, t WHERE r.x - s.x >= 1.5 AND abs(s.ts - t.ts) <= INTERVAL 2 SECONDS",
+    "SELECT r.k FROM r, s, t WHERE r.k < s.k - 2 AND s.j = t.j AND r.ts < t.ts",
+    "SELECT r.k FROM r, s, t, u WHERE r.k = s.k AND t.k = u.k AND r.ts - t.ts BETWEEN INTERVAL 0 SECONDS AND "
+    "INTERVAL 4 SECONDS",
+)
+CROSS = (
+    "SELECT r.k, s.j FROM r, s WHERE r.x * s.x > 3",
+    "SELECT r.k, s.j FROM r [ROWS 3], s [ROWS 4]",
+    "SELECT r.k, s.j, t.x FROM r [ROWS 3], s, t [ROWS 2] WHERE r.k = s.k",
+    "SELECT r.k FROM r, s [ROWS 5], t [ROWS 5] WHERE (r.k = s.k OR s.j = t.j) AND r.x + s.x < t.x",
 )
 
 
@@ -57,7 +71,8 @@ def test_answers_equal_the_oracle(tmp_path: Path, seed: int, monkeypatch: pytest
     w = weir.open(tmp_path)
     for name in STREAMS:
         w.stream(name, COLUMNS, time="ts", keep="1 hour")
-    ids = [w.register(sql).id for sql in QUERIES]
+    queries = QUERIES + CROSS
+    ids = [w.register(sql).id for sql in queries]
     direct = DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
     seen: dict[str, list[pa.Table]] = {name: [] for name in STREAMS}
     found_any = 0
@@ -69,7 +84,7 @@ def test_answers_equal_the_oracle(tmp_path: Path, seed: int, monkeypatch: pytest
             seen[name].append(table)
         tables = {name: pa.concat_tables(parts) for name, parts in seen.items()}
         tau = max(max(t["ts"].cast(pa.int64()).to_pylist(), default=0) for t in tables.values())
-        for id, sql in zip(ids, QUERIES, strict=True):
+        for id, sql in zip(ids, queries, strict=True):
             got = w.query(id).fetch()
             expected = answer(sql, {}, w.catalog, tables, tau)
             assert differ(got, expected) is None, f"batch {batch}: {sql}"
@@ -82,23 +97,88 @@ def test_answers_equal_the_oracle(tmp_path: Path, seed: int, monkeypatch: pytest
     assert found_any > 100
 
 
-def test_explain_says_that_nothing_is_kept(tmp_path: Path) -> None:
-    w = weir.open(tmp_path)
+def opened(folder: Path, **settings: object) -> weir.Weir:
+    w = weir.open(folder, settings=settings)
     for name in STREAMS:
         w.stream(name, COLUMNS, time="ts", keep="1 hour")
+    return w
+
+
+def test_explain_says_how_it_is_answered(tmp_path: Path) -> None:
+    w = opened(tmp_path)
     query = w.register(QUERIES[0])
     said = query.explain()
     assert "family: many-join" in said
     assert "join keys: s0.k = s1.k, s1.j = s2.j" in said
-    assert "evaluated over the kept rows at every fetch" in said
-    assert [q["family"] for q in w.queries().to_pylist()] == ["many-join"]
+    assert "join family: r~s~t:" in said
+    DirectWeir(w, wall_us=START_US).batch({"r": rows(random.Random(0), 4, 0)})
+    assert "materialised since batch 0" in query.explain()
+    said = w.register(CROSS[2]).explain()
+    assert "not connected: s2 with s0, s1: every row would meet every other" in said
+    assert "evaluated over the kept rows at every fetch, within 20,000,000 combinations" in said
+    assert [q["family"] for q in w.queries().to_pylist()] == ["many-join"] * 2
+
+
+def test_the_order_of_sources_does_not_make_a_family(tmp_path: Path) -> None:
+    w = opened(tmp_path)
+    texts = (
+        "SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.j = t.j AND r.x > 1",
+        "SELECT x.x FROM t y JOIN s x ON y.j = x.j JOIN r z ON x.k = z.k WHERE z.name = 'a'",
+        "SELECT a.k FROM r a, r b, r c WHERE a.k = b.j AND b.k = c.j",
+        "SELECT a.k FROM r a, r b, r c WHERE c.k = a.j AND b.k = c.j",
+    )
+    families = []
+    for text in texts:
+        said = w.register(text).explain()
+        families.append(next(line for line in said.splitlines() if line.strip().startswith("join family:")))
+    assert families[0] == families[1] != families[2] == families[3]
+
+
+def same_rows(count: int) -> pa.Table:
+    return pa.table(
+        {
+            "k": pa.array([1] * count, pa.int64()),
+            "j": pa.array([1] * count, pa.int32()),
+            "x": pa.array([1.0] * count, pa.float64()),
+            "name": pa.array(["a"] * count, pa.string()),
+            "ts": pa.array([START_US] * count, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def test_what_is_joined_too_often_is_demoted_and_still_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over budget, by results or by combinations that had to be examined, all answers stay what they are."""
+    monkeypatch.setattr(many_segments, "EXAMINED_MIN", 500)
+    w = opened(tmp_path, pairs_per_batch_max=400)
+    light = w.register("SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.j = t.j AND r.x > 1")
+    heavy = w.register("SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.j = t.j")
+    other = w.register("SELECT r.k FROM r, s, u WHERE r.k = s.k AND s.j = u.j")
+    alone = w.register("SELECT r.k FROM r WHERE r.x = 1")
+    direct = DirectWeir(w, wall_us=START_US)
+    done = direct.batch({"r": same_rows(9), "s": same_rows(9), "t": same_rows(9)})
+    assert heavy.id in done.demoted
+    assert alone.id not in done.demoted
+    assert (light.fetch().num_rows, heavy.fetch().num_rows, alone.fetch().num_rows) == (0, 9**3, 9)
+    direct.batch({"u": same_rows(2)})
+    assert other.fetch().num_rows == 9 * 9 * 2
+
+
+def test_rows_that_no_query_takes_are_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that all queries have is applied while rows are joined: far more would be examined without it."""
+    monkeypatch.setattr(many_segments, "EXAMINED_MIN", 300)
+    monkeypatch.setattr(many_segments, "EXAMINED_SHARE", 0)
+    w = opened(tmp_path)
+    queries = [
+        w.register(f"SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.k = t.k AND s.x = {x} AND s.j > 0") for x in (5, 7)
+    ]
+    done = DirectWeir(w, wall_us=START_US).batch({"r": same_rows(9), "s": same_rows(9), "t": same_rows(9)})
+    assert not done.demoted
+    assert [q.fetch().num_rows for q in queries] == [0, 0]
 
 
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT r.k FROM r, s, t WHERE r.k = s.k", "no equality connects t with r, s"),
-        ("SELECT r.k FROM r, s, t WHERE r.k = s.k AND (s.k = t.k OR r.x > 1)", "no equality connects t with r, s"),
         (
             "SELECT a.k FROM r a, r b, r c, r d, r e, r f, r g "
             "WHERE a.k = b.k AND b.k = c.k AND c.k = d.k AND d.k = e.k AND e.k = f.k AND f.k = g.k",
@@ -116,20 +196,13 @@ def test_what_is_refused_and_why(tmp_path: Path, sql: str, reason: str) -> None:
 
 def test_too_many_combinations_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recompute, "COMBINATIONS_MAX", 100)
-    w = weir.open(tmp_path)
-    for name in STREAMS:
-        w.stream(name, COLUMNS, time="ts", keep="1 hour")
-    query = w.register("SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.k = t.k")
+    w = opened(tmp_path)
+    crossed = w.register("SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.k > t.k * r.k")
+    pairs = w.register("SELECT r.k FROM r, s WHERE r.x * s.x > 3")
     direct = DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
-    one = pa.table(
-        {
-            "k": pa.array([1] * 20, pa.int64()),
-            "j": pa.array([1] * 20, pa.int32()),
-            "x": pa.array([1.0] * 20, pa.float64()),
-            "name": pa.array(["a"] * 20, pa.string()),
-            "ts": pa.array([START_US] * 20, pa.timestamp("us", "UTC")),
-        }
-    )
-    direct.batch({"r": one, "s": one, "t": one})
+    direct.batch({"r": same_rows(20), "s": same_rows(20), "t": same_rows(20)})
     with pytest.raises(weir.WeirError, match="more than 100 combinations"):
-        query.fetch()
+        crossed.fetch()
+    monkeypatch.setattr(fetch, "EXAMINED_MAX", 300)
+    with pytest.raises(weir.WeirError, match="nothing connects the 2 sources of this join well enough: more than 300"):
+        pairs.fetch()

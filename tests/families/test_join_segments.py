@@ -221,13 +221,13 @@ def triples(segment: JoinSegment, side: int, found: JoinMatches | OverBudget, id
     assert found.slots.dtype == np.int32
     assert len(found.offsets) == len(found.events) + 1
     assert found.offsets[0] == 0
-    assert found.offsets[-1] == len(found.slots) == len(found.partners)
+    assert found.offsets[-1] == len(found.slots) == found.partners.shape[1]
     assert bool(np.all(np.diff(found.offsets) > 0)), "only events with pairs are listed"
     for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True):
         assert bool(np.all(np.diff(found.slots[a:b]) >= 0)), "slots ascend within an entry"
     queries = segment.ids[found.slots].tolist()
     events = ids[np.repeat(found.events, np.diff(found.offsets))].tolist()
-    pairs = zip(events, found.partners.tolist(), strict=True)
+    pairs = zip(events, found.partners[0].tolist(), strict=True)
     made = sorted((q, *(p if side == 0 else p[::-1])) for q, p in zip(queries, pairs, strict=True))
     assert len(set(made)) == len(made), "no pair twice"
     return made

@@ -60,6 +60,20 @@ def test_joins_of_many_streams_are_taken() -> None:
     assert classify(query, CATALOG, SETTINGS).family == "many-join"
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t.name FROM trade t JOIN weather w ON t.price < w.wind",
+        "SELECT t.name FROM trade t, weather w WHERE t.area = w.area OR t.price < 5",
+        "SELECT t.name FROM trade t, weather w WHERE t.price < 5",
+    ],
+)
+def test_joins_of_two_that_nothing_connects_are_taken_too(sql: str) -> None:
+    found = classify(lowered(sql), CATALOG, SETTINGS)
+    assert found.family == "many-join"
+    assert "neither an equality without parameters nor a bounded difference connects t with w" in found.refusals[1][1]
+
+
 def test_a_window_of_a_join_is_refused_where_it_stands() -> None:
     said = refusal("SELECT t.name FROM weather w [RANGE 3 DAYS], trade t [RANGE 2 HOURS] WHERE t.area = w.area")
     assert "a window of 'trade' begins 2 hours before now, and the stream keeps 1 hour" in said
@@ -71,12 +85,12 @@ def test_refusals() -> None:
 
 
 def test_a_refused_query_can_still_be_explained() -> None:
-    query = lowered("SELECT t.name FROM trade t, weather w WHERE t.price < w.wind")
+    query = lowered("SELECT t.name FROM trade t, stock s WHERE t.name = s.symbol")
     found = classify(query, CATALOG, SETTINGS, refuse=False)
     assert found.family == ""
     assert [family for family, _ in found.refusals] == ["selection", "join", "many-join"]
     assert "joins 2 sources" in found.refusals[0][1]
-    assert "neither an equality without parameters nor a bounded difference connects t with w" in found.refusals[1][1]
+    assert "'stock' is not a stream" in found.refusals[1][1]
 
 
 def test_the_first_family_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:

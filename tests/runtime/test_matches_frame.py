@@ -83,6 +83,8 @@ class World:
         session = Session()
         found: Any = matches_frame(session, self.context, done, 2)  # type: ignore[arg-type]  # it only has to look so
         rows = found.to_pylist()
+        listed = [row.pop("partners") for row in rows]
+        self.partners = [None if of is None else [(p["stream"], p["row"]) for p in of] for of in listed]
         for row in rows:
             for name, value in row.items():
                 if isinstance(value, dict):
@@ -104,7 +106,7 @@ def test_selections_have_no_partners(tmp_path: Path) -> None:
     ddl, rows = world.frame(done)
     assert ddl == (
         "query bigint, stream string, row bigint, time timestamp, partner_stream string, partner_row bigint, "
-        "`R` struct<`a`:int,`ts`:timestamp>"
+        "partners array<struct<stream:string,row:bigint>>, `R` struct<`a`:int,`ts`:timestamp>"
     )
     assert [tuple(row.values()) for row in rows] == [
         (7, "R", 0, 1, None, None, (5, 1)),
@@ -119,7 +121,7 @@ def test_partners_come_from_any_batch(tmp_path: Path, monkeypatch: pytest.Monkey
     world = World(tmp_path)
     world.commit({"S": [("x", 1), ("y", 2)]}, [], [])
     world.commit({"S": [("z", 3)]}, [], [])
-    first = JoinPiece("R~S", 0, longs(1, 0), longs(0, 3, 4), longs(4, 4, 5, 4), longs(2, 0, 0, 1))
+    first = JoinPiece("R~S", 0, longs(1, 0), longs(0, 3, 4), longs(4, 4, 5, 4), longs(2, 0, 0, 1)[None])
     done = world.commit({"R": [(5, 8), (6, 9)]}, [Piece("R", 0, longs(0, 0, 1), longs(3))], [first])
     ddl, rows = world.frame(done)
     assert ddl.endswith(", `R` struct<`a`:int,`ts`:timestamp>, `S` struct<`b`:string,`ts`:timestamp>")
@@ -130,7 +132,8 @@ def test_partners_come_from_any_batch(tmp_path: Path, monkeypatch: pytest.Monkey
         (5, "R", 1, 9, "S", 0, (6, 9), ("x", 1)),
         (4, "R", 0, 8, "S", 1, (5, 8), ("y", 2)),
     ]
-    second = JoinPiece("R~S", 1, longs(3), longs(0, 2), longs(4, 4), longs(0, 1))
+    assert world.partners == [None, [("S", 2)], [("S", 0)], [("S", 0)], [("S", 1)]]
+    second = JoinPiece("R~S", 1, longs(3), longs(0, 2), longs(4, 4), longs(0, 1)[None])
     done = world.commit({"S": [("w", 10)]}, [], [second])
     _, rows = world.frame(done)
     assert [tuple(row.values()) for row in rows] == [
@@ -142,7 +145,7 @@ def test_partners_come_from_any_batch(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_partners_of_the_same_stream_have_a_column_of_their_own(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.commit({"R": [(1, 1)]}, [], [])
-    join = JoinPiece("R~R", 1, longs(1), longs(0, 2), longs(4, 4), longs(0, 1))
+    join = JoinPiece("R~R", 1, longs(1), longs(0, 2), longs(4, 4), longs(0, 1)[None])
     done = world.commit({"R": [(2, 2)], "S": [("x", 2)]}, [], [join])
     ddl, rows = world.frame(done)
     assert ddl.endswith(", `R_partner` struct<`a`:int,`ts`:timestamp>")
@@ -155,12 +158,29 @@ def test_partners_of_the_same_stream_have_a_column_of_their_own(tmp_path: Path) 
     assert "R_partner" not in world.frame(other)[0]
 
 
+@pytest.mark.parametrize("block", [100_000, 1])
+def test_joins_of_many_list_all_partners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(frames, "BLOCK_ROWS", block)
+    world = World(tmp_path)
+    world.commit({"R": [(1, 1), (2, 2)], "S": [("x", 2)]}, [], [])
+    partners = np.array([[1, 0], [0, 0], [0, 1]], np.int64)
+    join = JoinPiece("R~R~R~S", 1, longs(2), longs(0, 2), longs(4, 5), partners[[0, 2, 1]])
+    done = world.commit({"R": [(3, 3)]}, [], [join])
+    ddl, rows = world.frame(done)
+    assert ddl.endswith("`R_partner` struct<`a`:int,`ts`:timestamp>, `R_partner2` struct<`a`:int,`ts`:timestamp>")
+    assert [tuple(row.values()) for row in rows] == [
+        (4, "R", 2, 3, "R", 1, (3, 3), ("x", 2), (2, 2), (1, 1)),
+        (5, "R", 2, 3, "R", 0, (3, 3), ("x", 2), (1, 1), (2, 2)),
+    ]
+    assert world.partners == [[("R", 1), ("R", 0), ("S", 0)], [("R", 0), ("R", 1), ("S", 0)]]
+
+
 def test_a_stream_may_be_called_like_the_partners(tmp_path: Path) -> None:
     world = World(tmp_path)
     for name in ("r_PARTNER", "Row"):
         world.weir.stream(name, "c int, ts timestamp", time="ts")
         world.counts[name] = 0
-    join = JoinPiece("R~R", 1, longs(0), longs(0, 1), longs(4), longs(0))
+    join = JoinPiece("R~R", 1, longs(0), longs(0, 1), longs(4), longs(0)[None])
     done = world.commit({"R": [(2, 2)], "r_PARTNER": [(9, 9)], "Row": [(8, 8)]}, [], [join])
     ddl, rows = world.frame(done)
     columns = re.findall(r"`(\w+)` struct|(\w+) (?:bigint|string|timestamp),", ddl)
@@ -174,7 +194,7 @@ def test_an_expired_partner_is_null(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.commit({"S": [("x", 1)]}, [], [])
     world.commit({"S": [("y", 50)]}, [], [])
-    join = JoinPiece("R~S", 0, longs(0), longs(0, 2), longs(4, 4), longs(0, 1))
+    join = JoinPiece("R~S", 0, longs(0), longs(0, 2), longs(4, 4), longs(0, 1)[None])
     done = world.commit({"R": [(5, 60)]}, [], [join], {"S": 40})
     _, rows = world.frame(done)
     assert [(r["partner_row"], r["R"], r["S"]) for r in rows] == [(0, (5, 60), None), (1, (5, 60), ("y", 50))]

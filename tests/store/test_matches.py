@@ -13,7 +13,7 @@ from weir.store.matches import (
     JoinPiece,
     Piece,
     channels_of,
-    pairs_of_query,
+    joins_of_query,
     read_joins,
     read_matches,
     rows_of_query,
@@ -30,7 +30,7 @@ def piece(channel: str, side: int, lists: list[tuple[int, list[tuple[int, int]]]
         np.array([event for event, _ in lists], np.int64),
         np.cumsum([0, *(len(found) for _, found in lists)]),
         np.array([query for query, _ in pairs], np.int64),
-        np.array([partner for _, partner in pairs], np.int64),
+        np.array([[partner for _, partner in pairs]], np.int64),
     )
 
 
@@ -48,11 +48,11 @@ def test_a_join_piece_comes_back_beside_selections(tmp_path: Path) -> None:
         for name in ("events", "offsets", "items", "partners"):
             assert getattr(wrote, name).tolist() == getattr(read, name).tolist(), name
     assert channels_of(files, path) == {"a~b", "b~b"}
-    rows0, rows1 = pairs_of_query(files, path, "a~b", 3)
+    rows0, rows1 = joins_of_query(files, path, "a~b", 3)
     assert list(zip(rows0.tolist(), rows1.tolist(), strict=True)) == [(9, 70), (9, 71), (9, 71)]
     assert rows_of_query(files, path, "a", 3).tolist() == [5, 6]
-    assert pairs_of_query(files, path, "b~b", 3)[0].tolist() == []
-    assert pairs_of_query(files, path, "a~c", 3)[0].tolist() == []
+    assert joins_of_query(files, path, "b~b", 3)[0].tolist() == []
+    assert joins_of_query(files, path, "a~c", 3)[0].tolist() == []
 
 
 def test_selections_alone_are_written_as_ever(tmp_path: Path) -> None:
@@ -78,11 +78,11 @@ def test_ids_are_32_bits_wide_where_they_fit(tmp_path: Path, far: int) -> None:
     assert back.events.tolist() == made.events.tolist()
     assert back.items.tolist() == made.items.tolist()
     assert back.partners.tolist() == made.partners.tolist()
-    rows0, rows1 = pairs_of_query(files, path, "a~b", base)
+    rows0, rows1 = joins_of_query(files, path, "a~b", base)
     expected = [(base, base + far), (base + far, base)] if far else [(base, base), (base, base), (base, base)]
     assert list(zip(rows0.tolist(), rows1.tolist(), strict=True)) == expected
-    assert pairs_of_query(files, path, "a~b", base - 1)[0].tolist() == []
-    assert pairs_of_query(files, path, "a~b", base + 1)[0].tolist() == []
+    assert joins_of_query(files, path, "a~b", base - 1)[0].tolist() == []
+    assert joins_of_query(files, path, "a~b", base + 1)[0].tolist() == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -106,7 +106,7 @@ def test_the_pairs_of_a_query_are_those_that_were_written(tmp_path: Path, seed: 
     path = write_matches(files, 0, [], joins)
     for channel in ("a~b", "b~b"):
         for query in range(5):
-            rows0, rows1 = pairs_of_query(files, path, channel, query)
+            rows0, rows1 = joins_of_query(files, path, channel, query)
             assert rows0.dtype == rows1.dtype == np.int64
             assert [(channel, query, *pair) for pair in zip(rows0.tolist(), rows1.tolist(), strict=True)] == [
                 e for e in expected if e[:2] == (channel, query)

@@ -11,7 +11,7 @@ from weir.store.arrays import save_arrays
 from weir.store.files import LocalFiles
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import JoinPiece, Piece, read_matches, rows_of_query, write_matches
-from weir.store.runs import compact, invert, matched_pairs, matched_rows, runs_of
+from weir.store.runs import compact, invert, matched_joins, matched_rows, runs_of
 from weir.store.state import State
 
 EVENTS = 20  # a batch
@@ -181,13 +181,15 @@ class Channel:
         for side, some in enumerate(by_side):
             array = np.array(some, np.int64).reshape(-1, 4)
             offsets = np.arange(len(some) + 1)
-            joins.append(JoinPiece(self.channel, side, array[:, 2 + side], offsets, array[:, 1], array[:, 3 - side]))
-        other = JoinPiece("other~s", 0, np.array([0]), np.array([0, 1]), np.array([0]), np.array([0]))
+            joins.append(
+                JoinPiece(self.channel, side, array[:, 2 + side], offsets, array[:, 1], array[:, 3 - side][None])
+            )
+        other = JoinPiece("other~s", 0, np.array([0]), np.array([0, 1]), np.array([0]), np.array([[0]]))
         return write_matches(self.files, batch, [], [*joins, other])
 
     def check(self, first: int, last: int) -> None:
         for query in range(QUERIES + 1):
-            rows0, rows1 = matched_pairs(self.files, self.state, self.channel, query, first, last)
+            rows0, rows1 = matched_joins(self.files, self.state, self.channel, query, first, last)
             found = sorted(zip(rows0.tolist(), rows1.tolist(), strict=True))
             expected = sorted(p[2:] for p in self.pairs if p[1] == query and first <= p[0] <= last)
             assert found == expected, f"query {query}, batches {first} to {last}"
@@ -225,7 +227,7 @@ def test_pairs_within_a_run_stay_in_batch_order(tmp_path: Path) -> None:
     assert len(runs_of(made.files, "s~t")) == 1
     batch_of = {p[2:]: p[0] for p in made.pairs}
     for query in range(QUERIES):
-        pairs = zip(*(r.tolist() for r in matched_pairs(made.files, made.state, "s~t", query, 0, 7)), strict=True)
+        pairs = zip(*(r.tolist() for r in matched_joins(made.files, made.state, "s~t", query, 0, 7)), strict=True)
         batches = [batch_of[pair] for pair in pairs]
         assert batches == sorted(batches)
 

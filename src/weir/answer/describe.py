@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from weir.answer.fetch import Standing
-from weir.answer.recompute import recompute
+from weir.answer.recompute import COMBINATIONS_MAX, recompute
 from weir.answer.rows import KeptRows
 from weir.answer.views import View
 from weir.answer.window import EVERYTHING, Cut
@@ -51,7 +51,7 @@ def _choices(family: str, files: Files) -> str:
 
 def _expected(standing: Standing, files: Files, state: State) -> str:
     """The share of recent rows, or pairs of rows, that the query matches, counted over the newest row files."""
-    if len(standing.streams) > 2:
+    if standing.many is not None:
         return "not estimated"
     cut = EVERYTHING if standing.joined is None else Cut(None, EVERYTHING.end_us, SAMPLE_JOIN_ROWS)
     views = [View(KeptRows(files, s, state, state.last).newest(SAMPLE_FILES), cut) for s in standing.streams]
@@ -69,7 +69,10 @@ def _expected(standing: Standing, files: Files, state: State) -> str:
 
 def _state(standing: Standing, state: State) -> str:
     if not standing.is_matched:
-        return "nothing is kept: it is evaluated over the kept rows at every fetch, and does not reach a sink"
+        return (
+            "nothing is kept: it is evaluated over the kept rows at every fetch, within "
+            f"{COMBINATIONS_MAX:,} combinations of rows, and does not reach a sink"
+        )
     if standing.id in state.demoted:
         return f"demoted in batch {state.demoted[standing.id]}: recomputed at fetch"
     first = state.active_from(standing.registry_number)

@@ -1,10 +1,10 @@
 """Answers: answer(q, τ, N) = the one-time SQL of q over the windows' contents at τ, from rows of batches <= N.
 
 Always two coordinates. A materialised query reads the rows, or pairs of rows, that the match job found since its
-first batch, and recomputes the older ones once (they are cached); a demoted one, and a join of more than two sources,
-recomputes everything. A pair belongs
-to the batch of its later row, so the older pairs of a join are those both of whose rows came before its first batch.
-Windows are cut and projections finished here, for one source and for two by the same code (`weir.answer.views`).
+first batch, and recomputes the older ones once (they are cached); a demoted one, and a join whose sources nothing
+connects, recomputes everything. A result belongs to the batch of its last row, so the older results of a join are those
+all of whose rows came before its first batch. Windows are cut and projections finished here, for any number of sources
+by the same code (`weir.answer.views`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Stream
-from weir.answer.recompute import recompute
+from weir.answer.recompute import EXAMINED_MAX, recompute
 from weir.answer.rows import KeptRows
 from weir.answer.views import Ids, View, missing, ordered, qualified, shown, table_of
 from weir.answer.window import ANY, EVERYTHING, Apart, Cut, apart, resolve
 from weir.errors import FetchError, StoreError
-from weir.families import many_joins
 from weir.families.evaluate import evaluate
 from weir.families.joins import Joined
+from weir.families.many_joins import Many
 from weir.families.parts import columns_of, condition_of
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files
 from weir.store.rows import arrow_type
-from weir.store.runs import matched_pairs, matched_rows
+from weir.store.runs import matched_joins, matched_rows
 from weir.store.state import State
 
 OLDER_RESULTS_MAX = 10_000_000  # of one join; if there are more they are recomputed at every fetch, within its windows
-_SOURCES = ("rows", "partners")  # names of the arrays of cached results
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,8 @@ class Standing:
     constants: Mapping[str, object]
     streams: tuple[Stream, ...]  # of the query's sources, in their order
     registry_number: int
-    joined: Joined | None = None  # how its family sees it, if it is a join
+    joined: Joined | None = None  # how its family sees it, if it is a join of two
+    many: Many | None = None  # the same, if it is a join of many
 
     @property
     def condition(self) -> Expression | None:
@@ -62,7 +62,7 @@ class Standing:
     @property
     def is_matched(self) -> bool:
         """Whether batches look for its results; else they are recomputed when they are asked for."""
-        return self.family != many_joins.name
+        return self.many is None or self.many.is_connected
 
     @property
     def apart(self) -> Apart:
@@ -151,17 +151,21 @@ def answer_at(standing: Standing, files: Files, state: State, *, tau_us: int, ba
 
 
 def _recomputed(standing: Standing, views: Sequence[View], batches_below: int | None = None) -> Ids:
-    ids = recompute(standing.condition, standing.constants, views, batches_below=batches_below)
+    limit = None if standing.is_matched else EXAMINED_MAX
+    ids = recompute(standing.condition, standing.constants, views, batches_below=batches_below, examined_max=limit)
     assert ids is not None, "there was no limit"
     return ids
 
 
 def _matched(standing: Standing, files: Files, state: State, first: int, last: int) -> Ids:
     """What the match job found in batches first … last, by the query's own sources."""
-    if standing.joined is None:
-        return (matched_rows(files, state, standing.streams[0].name, standing.id, first, last),)
-    pairs = matched_pairs(files, state, standing.joined.family.channel, standing.id, first, last)
-    return pairs[::-1] if standing.joined.swapped else pairs
+    if standing.many is not None:
+        channel = standing.many.family.channel
+        return standing.many.by_source(matched_joins(files, state, channel, standing.id, first, last))
+    if standing.joined is not None:
+        pairs = matched_joins(files, state, standing.joined.family.channel, standing.id, first, last)
+        return pairs[::-1] if standing.joined.swapped else pairs
+    return (matched_rows(files, state, standing.streams[0].name, standing.id, first, last),)
 
 
 def _older(standing: Standing, files: Files, views: Sequence[View], active_from: int) -> Ids:
@@ -170,7 +174,7 @@ def _older(standing: Standing, files: Files, views: Sequence[View], active_from:
         return (np.empty(0, np.int64),) * len(views)
     path = f"cache/older/{standing.id}.rows"
     about = {"text": standing.query.text, "registry": standing.registry_number, "active_from": active_from}
-    names = _SOURCES[: len(views)]
+    names = [str(source) for source in range(len(views))]
     with contextlib.suppress(StoreError, KeyError):
         arrays, meta = read_arrays(files, path, verify=True)
         if meta == about:

@@ -17,9 +17,10 @@ from weir.algebra.nodes import Query
 from weir.algebra.schema import DataType, Kind
 from weir.answer.fetch import Standing
 from weir.errors import QueryError, RegisterError
-from weir.families import joins
+from weir.families import joins, many_joins
 from weir.families.attributes import too_many_residuals
 from weir.families.joins import Joined, joined
+from weir.families.many_joins import Many
 from weir.families.selection import Checked
 from weir.plan.registration import Registration, check, constant_value, lower_shape, registration_of
 from weir.settings import Settings
@@ -41,7 +42,8 @@ class Library:
         self.catalog_log = catalog_log
         self.settings = settings
         self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
-        self._joined: dict[tuple[str, tuple[DataType, ...]], Joined] = {}  # of those that are joins
+        self._joined: dict[tuple[str, tuple[DataType, ...]], Joined] = {}  # of those that are joins of two
+        self._many: dict[tuple[str, tuple[DataType, ...]], Many] = {}  # of those that are joins of many
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
         self._families: set[str] = set()  # join families of the groups below _families_counted
@@ -61,7 +63,9 @@ class Library:
         query = self._query(group)
         streams = tuple(catalog.streams[scan.relation.lower()] for scan in query.sources)
         constants = self._constants(group, id)
-        return Standing(id, group.family, query, constants, streams, group.number, self._join(group))
+        return Standing(
+            id, group.family, query, constants, streams, group.number, self._join(group), self._many_join(group)
+        )
 
     def planned(self, id: int) -> Registration:
         """The query as it was planned, for `explain`."""
@@ -80,14 +84,20 @@ class Library:
 
     def check_quota(self, planned: Registration, checked: Checked) -> None:
         """Refuse queries that would need more derived attributes of a stream, or join families, than the quotas."""
-        if planned.classified.family == joins.name:
+        if planned.classified.family in (joins.name, many_joins.name):
             self._check_families(planned)
         if checked.residuals:
             self._check_residuals(planned.channel, checked)
 
     def _check_families(self, planned: Registration) -> None:
         catalog, limit = self.catalog_log.read(), self.settings.join_families_max
-        new = joined(planned.shape.query, catalog).family.name  # as it will be stored
+        if planned.classified.family == joins.name:
+            new = joined(planned.shape.query, catalog).family.name  # as it will be stored
+        else:
+            many = many_joins.joined(planned.shape.query, catalog)
+            if not many.is_connected:  # it is of no family
+                return
+            new = many.family.name
         self.registry.refresh()
         groups = self.registry.groups()
         self._families |= self._families_of(groups[self._families_counted :])
@@ -103,12 +113,15 @@ class Library:
             raise RegisterError(
                 f"this join needs a family of its own ({planned.channel}), and {len(stand):,} join families stand, "
                 f"at most {limit:,} are allowed",
-                hint="a family is two streams and their equalities: use the same equalities, with other conditions "
+                hint="a family is some streams and their equalities: use the same equalities, with other conditions "
                 "beside them; drop queries; or raise the setting join_families_max",
             )
 
     def _families_of(self, groups: Sequence[GroupRef]) -> set[str]:
-        return {found.family.name for g in groups if (found := self._join(g)) is not None}
+        found = {join.family.name for g in groups if (join := self._join(g)) is not None}
+        return found | {
+            many.family.name for g in groups if (many := self._many_join(g)) is not None and many.is_connected
+        }
 
     def _check_residuals(self, channel: str, checked: Checked) -> None:
         self.registry.refresh()
@@ -157,6 +170,14 @@ class Library:
         if key not in self._joined:
             self._joined[key] = joined(self._query(group), self.catalog_log.read())
         return self._joined[key]
+
+    def _many_join(self, group: GroupRef) -> Many | None:
+        if group.family != many_joins.name:
+            return None
+        key = (group.shape_text, group.types)
+        if key not in self._many:
+            self._many[key] = many_joins.joined(self._query(group), self.catalog_log.read())
+        return self._many[key]
 
     def _constants(self, group: GroupRef, id: int) -> dict[str, object]:
         row = self.registry.constants(group).slice(id - group.first_id, 1)

@@ -70,22 +70,22 @@ def _keys(
     for side in (0, 1):
         at = pa.array(places[side])
         for c in columns_of([e], side):
-            columns[_name(side, c.name)] = sides[side].column(c.name).take(at)
-    values = evaluate(_spelt(e), pa.table(columns))
+            columns[spelled_name(side, c.name)] = sides[side].column(c.name).take(at)
+    values = evaluate(spelled(e), pa.table(columns))
     if e.type.kind is not Kind.STRING:
         return encode_column(values, e.type)
     assert dictionary is not None, "a text is compared with texts"
     return find(dictionary, values)
 
 
-def _spelt(e: Expression) -> Expression:
+def spelled(e: Expression) -> Expression:
     """The expression over the columns of a table of pairs."""
 
     def spell(part: Expression) -> Expression:
-        return replace(part, name=_name(part.source, part.name)) if isinstance(part, ColumnRef) else part
+        return replace(part, name=spelled_name(part.source, part.name)) if isinstance(part, ColumnRef) else part
 
     return rebuild(e, spell)
 
 
-def _name(side: int, name: str) -> str:
+def spelled_name(side: int, name: str) -> str:
     return f"{side}.{name}"

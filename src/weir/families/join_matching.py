@@ -37,7 +37,7 @@ class JoinMatches(NamedTuple):
     events: Int64s  # int64[e]: positions of events that have pairs; in any order, and one may occur for every part
     offsets: Int64s  # int64[e+1]
     slots: Int32s  # int32[p]: ascending within an entry of `events`
-    partners: Int64s  # int64[p]: row ids on the other side; unique within (entry, slot)
+    partners: Int64s  # int64[others, p]: row ids on the other sides, ascending; unique within (entry, slot)
     choices: Int64s  # int64[11]: how many events each of CHOICES processed, summed over parts
 
 
@@ -167,7 +167,9 @@ class EventKeys:
 class Result:
     """Pairs of all parts and blocks of events, or once they are over budget their counts by slot."""
 
-    def __init__(self, slots_count: int, pairs_max: int) -> None:
+    def __init__(self, slots_count: int, pairs_max: int, others: int = 1) -> None:
+        """`others` is the number of other sides: of so many row ids are the partners of a pair."""
+        self.others = others
         self.left = max(pairs_max, 0)
         self.choices = np.zeros(len(CHOICES), np.int64)
         self._slots_count = slots_count
@@ -175,6 +177,7 @@ class Result:
         self._done: list[tuple[Ints, Ints, Int32s, Ints]] = []  # events, their counts, slots, partners
 
     def add(self, events: Ints, offsets: Ints, slots: Int32s, partners: Ints) -> None:
+        partners = partners.reshape(self.others, len(slots))
         if self._counts is not None or len(slots) > self.left:
             self.count(np.bincount(slots, minlength=self._slots_count))
             return
@@ -205,7 +208,7 @@ class Result:
         offsets = np.zeros(len(events) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
         slots = np.concatenate([np.empty(0, np.int32), *(d[2] for d in self._done)])
-        partners = np.concatenate([nothing, *(d[3] for d in self._done)])
+        partners = np.concatenate([np.empty((self.others, 0), np.int64), *(d[3] for d in self._done)], axis=1)
         return JoinMatches(events, offsets, slots, partners, self.choices)
 
 

@@ -65,13 +65,18 @@ __all__ = [
     "Checked",
     "JoinFamily",
     "Joined",
+    "at_home",
+    "bounded_differences",
+    "catalog_of",
     "check",
+    "checked",
     "describe",
     "joined",
     "name",
     "on_side",
     "refusal",
     "side_of",
+    "terms_of",
 ]
 
 name = "join"
@@ -159,10 +164,10 @@ def _is_banded(split: _Split) -> bool:
         disjuncts = template(conjunction(split.rest) if split.rest else None, _MANY_BOXES).disjuncts
     except RegisterError:
         return True  # whoever counts boxes will say that they are too many
-    return not disjuncts or bool(_bounded_differences(disjuncts))
+    return not disjuncts or bool(bounded_differences(disjuncts))
 
 
-def _bounded_differences(disjuncts: Sequence[Disjunct]) -> set[Expression]:
+def bounded_differences(disjuncts: Sequence[Disjunct]) -> set[Expression]:
     """The differences that every disjunct bounds."""
     bounded = [
         {atom.attribute for atom in d.atoms if atom.op in _BOUNDS and difference_of(atom.attribute) is not None}
@@ -186,7 +191,7 @@ def joined(query: Query, catalog: Catalog) -> Joined:
     assert isinstance(query.root.child, Join)
     join = query.root.child
     scans, split = _scans(join), _split(join)
-    straight = tuple(sorted(((_at_home(a), _at_home(b)) for a, b in split.keys), key=_pair_text))
+    straight = tuple(sorted(((at_home(a), at_home(b)) for a, b in split.keys), key=_pair_text))
     turned = tuple(sorted(((b, a) for a, b in straight), key=_pair_text))
     first, second = scans
     orders = [(s.relation.lower(), [_pair_text(p) for p in keys]) for s, keys in ((first, straight), (second, turned))]
@@ -204,20 +209,26 @@ def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings
     `streams` are those of the sides. Quotas count by stream: what a residual of this join needs, a selection over the
     same stream may share, so their texts do not say that they are of a join.
     """
-    found = joined(query, _catalog(streams))
-    made = template(found.predicate, settings.boxes_per_query_max)
+    return checked(joined(query, catalog_of(streams)).predicate, constants, streams, settings)
+
+
+def checked(
+    predicate: Expression | None, constants: pa.Table, streams: Sequence[Stream], settings: Settings
+) -> Checked:
+    """What the part of a condition that becomes boxes needs; sources of the predicate are places in `streams`."""
+    made = template(predicate, settings.boxes_per_query_max)
     attributes = Attributes(settings.residuals_per_stream_max)
     resolve(made, constants, attributes)
     residuals: dict[str, dict[str, None]] = {s.name: {} for s in streams}
     compared: set[tuple[int, str]] = set()
     for e in attributes.expressions:
-        side = side_of(e)
+        sides = sources_of(e)
         compared |= {(c.source, c.name) for c in walk(e) if isinstance(c, ColumnRef)}
-        if side == BOTH:  # it counts for both streams, by a text that no selection has
-            for stream in streams:
-                residuals[stream.name][canonical(e)] = None
+        if len(sides) > 1:  # it counts for all its streams, by a text that no selection has
+            for side in sides:
+                residuals[streams[side].name][canonical(e)] = None
         elif not isinstance(e, ColumnRef):
-            residuals[streams[side].name][canonical(_at_home(e))] = None
+            residuals[streams[next(iter(sides))].name][canonical(at_home(e))] = None
     for texts in residuals.values():
         if len(texts) > settings.residuals_per_stream_max:
             raise too_many_residuals(len(texts), settings.residuals_per_stream_max)
@@ -234,7 +245,7 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
 
     `streams` are those of the sides; `constants` are the values of the query's params, if they are known.
     """
-    found = joined(query, _catalog(streams))
+    found = joined(query, catalog_of(streams))
     names = {side: scan.alias for side, scan in enumerate(found.scans)}
     predicate = found.predicate
     if predicate is not None and constants is not None:
@@ -256,7 +267,7 @@ def _pairs_text(predicate: Expression | None, names: Mapping[int, str]) -> dict[
     """The differences that all boxes bound, and what else is asked of pairs."""
     disjuncts = template(predicate, _ANY_BOXES).disjuncts
     asked = {e for d in disjuncts for e in (atom.attribute for atom in d.atoms) if side_of(e) == BOTH}
-    bounded = _bounded_differences(disjuncts)
+    bounded = bounded_differences(disjuncts)
     said = {"bounded differences": bounded, "evaluated for pairs": asked - bounded}
     return {what: ", ".join(sorted(expression_text(e, names) for e in of)) for what, of in said.items() if of}
 
@@ -289,12 +300,12 @@ def on_side(e: Expression, number_of: Mapping[int, int]) -> Expression:
     return rebuild(e, put)
 
 
-def _at_home(e: Expression) -> Expression:
+def at_home(e: Expression) -> Expression:
     """The expression over rows of its own stream, whichever side or source that is."""
     return on_side(e, dict.fromkeys(sources_of(e), 0))
 
 
-def _catalog(streams: Sequence[Stream]) -> Catalog:
+def catalog_of(streams: Sequence[Stream]) -> Catalog:
     return Catalog({s.name.lower(): s for s in streams})
 
 

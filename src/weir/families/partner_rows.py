@@ -155,12 +155,12 @@ class PartnerRows:
             return values
         return _translate(self._translation(number, dictionary), values)
 
-    def table(self, columns: Iterable[ColumnRef]) -> pa.Table:
-        """Columns of the stream by row position, as values again; they must be among the attributes."""
+    def table(self, columns: Iterable[ColumnRef], at: Ints | None = None) -> pa.Table:
+        """Columns of the stream by row position, or of some rows, as values; they must be among the attributes."""
         found = {}
         for e in columns:
             number = self._number_of[canonical(e)]
-            keys = self._arrays[f"column.{number}"]
+            keys = self._arrays[f"column.{number}"] if at is None else self._arrays[f"column.{number}"][at]
             if e.type.kind is Kind.STRING:
                 gone = keys == NULL_KEY
                 places = pa.array(np.where(gone, 0, keys), mask=gone)

@@ -131,7 +131,7 @@ class Segment:
             slots = slot_of_row[first : first + len(member.ids)]
             first += len(member.ids)
             boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
-        table, used = _box_table(in_row_order(boxes), len(attributes.expressions))
+        table, used = box_table(in_row_order(boxes), len(attributes.expressions))
         return cls(
             stream.name,
             strategy,
@@ -234,7 +234,7 @@ def _by_shape(
             yield predicate, constants, ids
 
 
-def _box_table(boxes: Boxes, attributes_count: int) -> tuple[BoxTable, list[int]]:
+def box_table(boxes: Boxes, attributes_count: int) -> tuple[BoxTable, list[int]]:
     """The boxes with attributes that none of them uses left out, and the numbers of the others."""
     used = np.flatnonzero(np.bincount(boxes.constraint_attribute, minlength=attributes_count))
     renumbered = np.zeros(attributes_count, np.int32)

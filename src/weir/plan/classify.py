@@ -24,7 +24,7 @@ from weir.sql.position import refuse as refusal_at
 
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 _EXECUTED = (
-    "selections over one stream, joins of two by an equality or a band and of up to six by equalities can: "
+    "selections over one stream and joins of up to six can: "
     "SELECT … FROM a WHERE …, SELECT … FROM a JOIN b ON a.x = b.y WHERE …"
 )
 

@@ -97,14 +97,16 @@ def registration_of(
     classified = classify(query, catalog, settings, refuse=refuse)
     shape = shape_of(query)
     stored = classify(shape.query, catalog, settings, refuse=False)
-    if (
-        stored.family != classified.family
-    ):  # what constants decide, a shape that stands for other constants must not need
-        if refuse:
+    if stored.family != classified.family:
+        # What constants decide, a shape that stands for other constants must not need.
+        if refuse and not stored.family:
             raise refused(query, stored.refusals)
         classified = stored
+    names: tuple[str, ...]
     if classified.family == joins.name:
-        names: tuple[str, ...] = joins.joined(query, catalog).family.streams
+        names = joins.joined(shape.query, catalog).family.streams
+    elif classified.family == many_joins.name:
+        names = many_joins.joined(shape.query, catalog).family.streams
     else:
         names = tuple(s.relation for s in query.sources if not s.is_table)
     if not names:
@@ -123,7 +125,7 @@ def check(family: str, query: Query, constants: pa.Table, streams: Sequence[Stre
     if family == joins.name:
         return joins.check(query, constants, streams, settings)
     if family == many_joins.name:
-        return Checked(0, (), ())
+        return many_joins.check(query, constants, streams, settings)
     return selection.check(query, constants, streams[0], settings)
 
 

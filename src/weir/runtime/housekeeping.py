@@ -59,7 +59,7 @@ class Housekeeping:
         for stream in CatalogLog(self.files).read().streams.values():
             compact(self.files, self._state, stream.name)
         self._registry.refresh()
-        for channel in sorted({group.stream for group in self._registry.groups() if group.stream.count(CHANNEL) == 1}):
+        for channel in sorted({group.stream for group in self._registry.groups() if CHANNEL in group.stream}):
             compact(self.files, self._state, channel)
 
     def _vacuum(self, batch: int) -> None:

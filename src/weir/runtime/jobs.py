@@ -16,6 +16,7 @@ import numpy as np
 
 from weir.algebra.schema import Catalog
 from weir.errors import RunError
+from weir.families.many_joins import ManyFamily
 from weir.runtime import ingest, match
 from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
@@ -135,8 +136,8 @@ class TaskJobs(ABC):
             for join in prepared.joins:
                 if arriving.isdisjoint(join.family.streams):
                     continue
-                first, second = (catalog.streams[name.lower()] for name in join.family.streams)
-                found = self.partners.prepare(join, (first, second), self.context.state, rows)
+                streams = [catalog.streams[name.lower()] for name in join.family.streams]
+                found = self.partners.prepare(join, streams, self.context.state, rows)
                 partners.append((join, found))
             if not partners and not any(prepared.selections.values()):
                 return []
@@ -145,6 +146,8 @@ class TaskJobs(ABC):
             counted = np.array([r["choices"] for r in reports], np.int64)
             self.choices = {}
             for k, matched in enumerate(task.joins):
+                if matched.is_many:
+                    continue
                 self.choices[matched.name] = np.split(counted, len(task.joins), axis=1)[k].sum(axis=0).tolist()
             return reports
         except Exception as error:
@@ -172,9 +175,16 @@ class TaskJobs(ABC):
         rows_count = sum(f.count for f in rows)
         joins = []
         for join, found in partners:
-            first, second = (catalog.streams[name.lower()] for name in join.family.streams)
+            family = join.family
             joins.append(
-                JoinTask((first, second), join.family.name, join.family.channel, join.segments, found.of_events)
+                JoinTask(
+                    tuple(catalog.streams[name.lower()] for name in family.streams),
+                    family.name,
+                    family.channel,
+                    join.segments,
+                    tuple(found.met(side) for side in range(len(family.streams))),
+                    isinstance(family, ManyFamily),
+                )
             )
         return MatchTask(
             location=self.context.files.location,

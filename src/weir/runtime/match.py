@@ -6,20 +6,24 @@ for joins the partner rows too. Volume is bounded: a task counts, and reports in
 budget is exceeded.
 
 Joins, Δ(R ⋈ S) = ΔR ⋈ S + (R + ΔR) ⋈ ΔS: new rows of side 0 meet the old rows of side 1, new rows of side 1 the old
-and the new ones of side 0. Each pair is found once, whichever side came last, also within a batch and in a self-join.
+and the new ones of side 0. Of more sides, new rows of one meet the old rows of all others and the new ones of the sides
+before it. Each result is found once, whichever side came last, also within a batch and in a self-join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import Stream
-from weir.families.join_matching import CHOICES
+from weir.families.join_matching import CHOICES, JoinMatches
 from weir.families.join_segments import JoinSegment
+from weir.families.many_rows import EventRows, ManyRows, Pool
+from weir.families.many_segments import ManySegment
 from weir.families.partner_rows import PartnerRows
 from weir.families.selection import Segment
 from weir.index.boxes import OverBudget
@@ -46,6 +50,8 @@ REPORT = pa.schema(
         ("choices", pa.list_(pa.int64())),
     ]
 )
+S = TypeVar("S", JoinSegment, ManySegment)
+P = TypeVar("P", PartnerRows, ManyRows)
 REPORTED_IDS_MAX = 100_000  # of a slice that is over budget, the heaviest queries that are named to the driver
 
 
@@ -72,11 +78,12 @@ class SegmentRef:
 class JoinTask:
     """One join family: its query segments, and the partner rows that events of each side meet."""
 
-    streams: tuple[Stream, Stream]  # by side
+    streams: tuple[Stream, ...]  # by side
     name: str  # of the family
     channel: str
     segments: tuple[SegmentRef, ...]
-    partners: tuple[tuple[str, ...], tuple[str, ...]]  # files, by the side of the events
+    partners: tuple[tuple[tuple[str, ...], ...], ...]  # files, by the side of the events and then by their own
+    is_many: bool = False  # of a family of joins of many streams
 
 
 @dataclass(frozen=True)
@@ -129,15 +136,20 @@ class _Slice:
         self.choices = np.zeros((len(task.joins), len(CHOICES)), np.int64)  # events by family and strategy
         self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, pairs of each slot
         self._selections: dict[str, list[tuple[str, Segment, np.ndarray]]] = {}
-        self._joins: dict[str, tuple[JoinSegment, np.ndarray]] = {}
-        self._partners: dict[str, PartnerRows] = {}
+        self._joins: dict[str, tuple[JoinSegment | ManySegment, np.ndarray]] = {}
+        self._partners: dict[str, PartnerRows | ManyRows] = {}
+        self._pools: dict[tuple[str, ...], Pool] = {}
 
     def match(self, rows: RowRange) -> None:
         table = read_table(self.files, rows.path).slice(rows.start, rows.count)
         self._match_selections(rows, table)
         for number, join in enumerate(self.task.joins):
-            for side in (0, 1):
-                if join.streams[side].name == rows.stream:
+            for side, stream in enumerate(join.streams):
+                if stream.name != rows.stream:
+                    continue
+                if join.is_many:
+                    self._match_many(join, side, rows, table)
+                else:
                     self.choices[number] += self._match_join(join, side, rows, table)
 
     def _left(self) -> int:
@@ -162,30 +174,51 @@ class _Slice:
         choices = np.zeros(len(CHOICES), np.int64)
         times = times_us(table, join.streams[side]).to_numpy()
         for ref in join.segments:
-            segment, muted = self._join_of(ref)
-            for path in join.partners[side]:
+            segment, muted = self._join_of(ref, JoinSegment)
+            for path in join.partners[side][1 - side]:
                 found = segment.match(
                     side,
                     table,
                     times,
-                    self._partners_of(path),
+                    self._partners_of(path, PartnerRows),
                     muted,
                     self._left(),
                     costs=self.task.costs,
                     strategy=self.task.join_strategy,
                 )
-                if isinstance(found, OverBudget):
-                    self._count(ref.path, segment.ids, found.counts)
-                    self.over = True
-                    continue
-                choices += found.choices
-                if not len(found.slots):
-                    continue
-                self._count(ref.path, segment.ids, np.bincount(found.slots, minlength=len(segment.ids)))
-                if not self.over:
-                    events, items = found.events + rows.first_row, segment.ids[found.slots]
-                    self.joins.append(JoinPiece(join.channel, side, events, found.offsets, items, found.partners))
+                if isinstance(found, JoinMatches):
+                    choices += found.choices
+                self._add(join, side, rows, ref.path, segment.ids, found)
         return choices
+
+    def _match_many(self, join: JoinTask, side: int, rows: RowRange, table: pa.Table) -> None:
+        """Join new rows of one side with the rows of all others that they meet."""
+        pools = {s: self._pool_of(paths) for s, paths in enumerate(join.partners[side]) if s != side}
+        row_ids = np.arange(rows.first_row, rows.first_row + rows.count, dtype=np.int64)
+        events = EventRows(table, row_ids, times_us(table, join.streams[side]).to_numpy())
+        for ref in join.segments:
+            segment, muted = self._join_of(ref, ManySegment)
+            found = segment.match(side, events, pools, muted, self._left())
+            self._add(join, side, rows, ref.path, segment.ids, found)
+
+    def _add(
+        self,
+        join: JoinTask,
+        side: int,
+        rows: RowRange,
+        path: str,
+        ids: np.ndarray,
+        found: JoinMatches | OverBudget,
+    ) -> None:
+        """Keep what events of one side were joined with, if there is room for it."""
+        if isinstance(found, OverBudget):
+            self._count(path, ids, found.counts)
+            self.over = True
+        elif len(found.slots):
+            self._count(path, ids, np.bincount(found.slots, minlength=len(ids)))
+            if not self.over:
+                events, items = found.events + rows.first_row, ids[found.slots]
+                self.joins.append(JoinPiece(join.channel, side, events, found.offsets, items, found.partners))
 
     def _count(self, path: str, ids: np.ndarray, new: np.ndarray) -> None:
         self.pairs += int(new.sum())
@@ -201,16 +234,25 @@ class _Slice:
             self._selections[stream] = opened
         return self._selections[stream]
 
-    def _join_of(self, ref: SegmentRef) -> tuple[JoinSegment, np.ndarray]:
+    def _join_of(self, ref: SegmentRef, kind: type[S]) -> tuple[S, np.ndarray]:
         if ref.path not in self._joins:
-            segment = JoinSegment.from_arrays(*read_arrays(self.files, ref.path))
+            segment = kind.from_arrays(*read_arrays(self.files, ref.path))
             self._joins[ref.path] = segment, _muted(self.files, ref, len(segment.ids))
-        return self._joins[ref.path]
+        found, muted = self._joins[ref.path]
+        assert isinstance(found, kind), f"{ref.path} is a {type(found).__name__}"
+        return found, muted
 
-    def _partners_of(self, path: str) -> PartnerRows:
+    def _partners_of(self, path: str, kind: type[P]) -> P:
         if path not in self._partners:
-            self._partners[path] = PartnerRows.from_arrays(*read_arrays(self.files, path))
-        return self._partners[path]
+            self._partners[path] = kind.from_arrays(*read_arrays(self.files, path))
+        found = self._partners[path]
+        assert isinstance(found, kind), f"{path} is a {type(found).__name__}"
+        return found
+
+    def _pool_of(self, paths: tuple[str, ...]) -> Pool:
+        if paths not in self._pools:
+            self._pools[paths] = Pool([self._partners_of(path, ManyRows) for path in paths])
+        return self._pools[paths]
 
     def heaviest(self, least: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids and pairs of the queries with at least so many, the heaviest first; not too many of them."""

@@ -3,9 +3,11 @@
     query           the query's id
     stream, row     the event: a new row of the batch
     time            the event's time
-    partner_stream, partner_row    the row that the event was joined with; NULL for a selection
+    partner_stream, partner_row    the row that the event was joined with, of several the first; NULL for a selection
+    partners        all rows that the event was joined with (stream, row), by side; NULL for a selection
     <stream>        a struct for each stream that occurs, with the columns of its row; NULL where it has no part
-    <stream>_partner    the partner of an event of the same stream; there if a join of a stream with itself matched
+    <stream>_partner    the second row of the same stream, there if a join of a stream with itself matched; then
+                    <stream>_partner2, … for a third and further ones. The event comes first, partners by side
 
 Where such a name is taken, in any case of letters (a stream `row`, or streams `t` and `t_partner`), it ends in `_`.
 Lazy: nothing but the directories of the match files is read unless the sink asks. Events are in the row files of the
@@ -15,6 +17,7 @@ expired in the meantime is NULL. Match files are read piece by piece and handed 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -40,6 +43,7 @@ HEAD = {
     "time": "timestamp",
     "partner_stream": "string",
     "partner_row": "bigint",
+    "partners": "array<struct<stream:string,row:bigint>>",
 }  # the columns before the structs, and their types
 
 
@@ -73,17 +77,17 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some matches: query ids, events and (of joins) partners."""
+    """Some matches: query ids, events and (of joins) partners, by side."""
 
     queries: np.ndarray
     stream: str
     rows: np.ndarray
-    partner_stream: str | None = None
-    partners: np.ndarray | None = None
+    partner_streams: tuple[str, ...] = ()
+    partners: tuple[np.ndarray, ...] = ()
 
 
 def matches_frame(session: SparkSession, context: Context, done: Done, slices: int) -> DataFrame:
-    """The matches of a done batch: query, stream, row, time, partner_stream, partner_row, and structs."""
+    """The matches of a done batch: query, stream, row, time, partner_stream, partner_row, partners, and structs."""
     paths = [m.path for m in done.matches]
     location = context.files.location
     channels = set().union(*(channels_of(context.files, path) for path in paths))
@@ -105,17 +109,21 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
     return session.range(0, len(paths), 1, n).mapInArrow(read, ddl)
 
 
-def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str, bool], str]:
-    """By stream, and whether it holds partners of the same stream: how a struct column is called."""
-    wanted = [(name, False) for name in streams]
-    wanted += [(one, True) for one, other in (c.split(CHANNEL) for c in sorted(channels)) if one == other]
+def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str, int], str]:
+    """By stream, and by which of its rows in a match it holds: how a struct column is called."""
+    wanted = [(name, 0) for name in streams]
+    most: dict[str, int] = {}
+    for channel in sorted(channels):
+        for name, count in Counter(channel.split(CHANNEL)).items():
+            most[name] = max(most.get(name, 1), count)
+    wanted += [(name, k) for name, count in most.items() for k in range(1, count)]
     taken, found = set(HEAD), {}
-    for name, is_partner in wanted:
-        column = f"{name}_partner" if is_partner else name
+    for name, k in wanted:
+        column = name if k == 0 else f"{name}_partner" if k == 1 else f"{name}_partner{k}"
         while column.lower() in taken:
             column += "_"
         taken.add(column.lower())
-        found[name, is_partner] = column
+        found[name, k] = column
     return found
 
 
@@ -145,40 +153,55 @@ def _blocks(files: Files, path: str) -> Iterator[_Block]:
             yield _Block(piece.items[part], piece.stream, rows[part])
     for join in read_joins(files, path):
         sides = join.channel.split(CHANNEL)
-        stream, partner_stream = sides[join.side], sides[1 - join.side]
+        others = tuple(sides[: join.side] + sides[join.side + 1 :])
         rows = np.repeat(join.events, np.diff(join.offsets))
         for at in range(0, len(rows), BLOCK_ROWS):
             part = slice(at, at + BLOCK_ROWS)
-            yield _Block(join.items[part], stream, rows[part], partner_stream, join.partners[part])
+            yield _Block(join.items[part], sides[join.side], rows[part], others, tuple(join.partners[:, part]))
 
 
 def _with_rows(
     files: Files,
     block: _Block,
     places: Mapping[str, _Rows],
-    structs: Mapping[tuple[str, bool], str],
+    structs: Mapping[tuple[str, int], str],
     opened: dict[str, pa.Table],
 ) -> pa.RecordBatch:
     """A block with its rows beside it."""
     count = len(block.rows)
     events = places[block.stream].take(files, block.rows, opened)
-    filled = {(block.stream, False): events}
-    partners = pa.nulls(count, pa.int64())
-    if block.partner_stream is not None and block.partners is not None:
-        at = block.partner_stream, block.partner_stream == block.stream
-        filled[at] = places[block.partner_stream].take(files, block.partners, opened)
-        partners = pa.array(block.partners)
+    filled = {(block.stream, 0): events}
+    seen = Counter([block.stream])
+    for name, rows in zip(block.partner_streams, block.partners, strict=True):
+        filled[name, seen[name]] = places[name].take(files, rows, opened)
+        seen[name] += 1
+    first = block.partner_streams[0] if block.partner_streams else None
     columns = [
         pa.array(block.queries),
         pa.repeat(block.stream, count),
         pa.array(block.rows),
         times_us(events, places[block.stream].stream).cast(pa.timestamp("us", "UTC")),
-        pa.repeat(pa.scalar(block.partner_stream, pa.string()), count),
-        partners,
+        pa.repeat(pa.scalar(first, pa.string()), count),
+        pa.array(block.partners[0]) if block.partners else pa.nulls(count, pa.int64()),
+        _partners(block),
     ]
-    for name, is_partner in structs:
-        columns.append(_struct(filled.get((name, is_partner)), places[name].stream, count))
+    for name, k in structs:
+        columns.append(_struct(filled.get((name, k)), places[name].stream, count))
     return pa.RecordBatch.from_arrays(columns, names=[*HEAD, *structs.values()])
+
+
+def _partners(block: _Block) -> pa.Array:
+    """For each match the list of its partners."""
+    count, width = len(block.rows), len(block.partners)
+    fields = [pa.field("stream", pa.string()), pa.field("row", pa.int64())]
+    if not width:
+        return pa.nulls(count, pa.list_(pa.struct(fields)))
+    names = pa.array(list(block.partner_streams)).take(pa.array(np.tile(np.arange(width), count)))
+    rows = pa.array(np.stack(block.partners, axis=1).ravel())
+    ends = np.arange(count + 1, dtype=np.int32) * width
+    return pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()), pa.StructArray.from_arrays([names, rows], fields=fields)
+    )
 
 
 def _struct(table: pa.Table | None, stream: Stream, count: int) -> pa.Array:

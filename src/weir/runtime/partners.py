@@ -4,8 +4,8 @@ A tier covers consecutive batches. What came since the newest tier becomes a tie
 while the older one is at most `MERGE_RATIO` times the newer one and both together span at most a `SPAN_SHARE`-th of the
 stream's keep: a row is sorted a few times in its life, an event probes a handful of full tiers and a logarithm of small
 ones, and a tier whose rows have all expired is dropped whole. The rows of the batch at hand are a segment too, for the
-events of side 1 (see `weir.runtime.match`); it is thrown away with the batch, because row ids of an attempt that does
-not finish are given out again.
+events of later sides (see `weir.runtime.match`); it is thrown away with the batch, because row ids of an attempt that
+does not finish are given out again.
 
 A tier has the orders and attributes that standing queries ask for. It is built again when they ask for more, and kept
 as it is when they ask for less: attributes of few queries come and go.
@@ -29,6 +29,8 @@ from weir.algebra.schema import Stream
 from weir.errors import StoreError
 from weir.families.codec import canonical
 from weir.families.joins import JoinFamily
+from weir.families.many_joins import ManyFamily
+from weir.families.many_rows import ManyRows
 from weir.families.partner_rows import PartnerRows
 from weir.index.jit import source_hash
 from weir.runtime.calibration import load
@@ -72,7 +74,7 @@ def _tier(first: int, last: int, live: RowFiles) -> _Tier:
     return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[of_oldest].max()))
 
 
-def _folder(family: JoinFamily, side: int) -> str:
+def _folder(family: JoinFamily | ManyFamily, side: int) -> str:
     return f"{FOLDER}/{family.name.replace(':', '-')}/{side}"
 
 
@@ -85,19 +87,31 @@ def _asked(needs: Needs) -> Iterator[str]:
         yield f"column {canonical(column)}"
 
 
-def _narrow(rows: pa.Table, family: JoinFamily, side: int, needs: Needs, stream: Stream) -> pa.Table:
+def _narrow(rows: pa.Table, family: JoinFamily | ManyFamily, side: int, needs: Needs, stream: Stream) -> pa.Table:
     """Only the columns that keys, attributes and times are made of: a payload is never copied."""
-    expressions = [*(pair[side] for pair in family.keys), *needs.columns, *(e for e in needs.accesses if e is not None)]
+    expressions = [*needs.columns, *(e for e in needs.accesses if e is not None)]
+    if isinstance(family, JoinFamily):  # what a family of many is joined by is among the columns
+        expressions += [pair[side] for pair in family.keys]
     names = {c.name for e in expressions for c in walk(e) if isinstance(c, ColumnRef)} | {stream.time}
     return rows.select([name for name in rows.column_names if name in names])
 
 
 @dataclass(frozen=True)
 class PartnerRefs:
-    """Files of partner rows, by the side of the events that meet them."""
+    """Files of partner rows, by their side."""
 
-    of_events: tuple[tuple[str, ...], tuple[str, ...]]
-    passing: tuple[str, ...]  # of them those that go with the batch
+    old: tuple[tuple[str, ...], ...]
+    passing: tuple[tuple[str, ...], ...]  # rows of the batch itself, which go with it
+
+    def paths(self) -> list[str]:
+        return [path for of_side in (*self.old, *self.passing) for path in of_side]
+
+    def met(self, side: int) -> tuple[tuple[str, ...], ...]:
+        """By side, the files that events of one side meet: old rows, and new ones of the sides before."""
+        return tuple(
+            () if s == side else self.old[s] + self.passing[s] if s < side else self.old[s]
+            for s in range(len(self.old))
+        )
 
 
 class PartnerSegments:
@@ -114,49 +128,52 @@ class PartnerSegments:
 
     def retain(self, joins: Iterable[JoinRef]) -> None:
         """Delete the tiers of all families but these."""
-        used = {_folder(join.family, side) for join in joins for side in (0, 1)}
+        used = {_folder(join.family, side) for join in joins for side in range(len(join.family.streams))}
         for folder in self._tiers.keys() - used:
             for tier in self._tiers.pop(folder):
                 self.files.delete(tier.path)
 
-    def prepare(
-        self, join: JoinRef, streams: tuple[Stream, Stream], state: State, new: Sequence[RowFile]
-    ) -> PartnerRefs:
-        """Partner files of a family for a batch with the row files `new`, which `state` does not know yet."""
+    def prepare(self, join: JoinRef, streams: Sequence[Stream], state: State, new: Sequence[RowFile]) -> PartnerRefs:
+        """Partner files of a family for a batch with the row files `new`, which `state` does not know yet.
+
+        `streams` are those of the sides. Rows of a side are prepared if any other side has new ones.
+        """
         if not self._swept:  # what an earlier process left is of other tiers, or of a batch that it did not finish
             self._swept = True
             self._sweep()
-        family = join.family
         arriving = {f.stream for f in new}
-        old: list[tuple[str, ...]] = [(), ()]
-        for side in (0, 1):
-            if streams[1 - side].name in arriving:
-                old[side] = self._old(
-                    family, side, join.needs[side], streams[side], state.row_files(streams[side].name)
-                )
-        passing: tuple[str, ...] = ()
-        fresh = [f for f in new if f.stream == streams[0].name]
-        if fresh and streams[1].name in arriving:
-            path = f"{PASSING}/{unique()}{SUFFIX}"
-            self._build(path, family, 0, join.needs[0], streams[0], [(f.path, f.first_row) for f in fresh])
-            passing = (path,)
-        return PartnerRefs((old[1], old[0] + passing), passing)
+        old: list[tuple[str, ...]] = []
+        passing: list[tuple[str, ...]] = []
+        for side, stream in enumerate(streams):
+            needs = join.needs[side]
+            is_met = any(s.name in arriving for k, s in enumerate(streams) if k != side)
+            kept = state.row_files(stream.name)
+            old.append(self._old(join.family, side, needs, stream, kept) if is_met else ())
+            fresh = [f for f in new if f.stream == stream.name]
+            passing.append(())
+            if fresh and any(s.name in arriving for s in streams[side + 1 :]):
+                path = f"{PASSING}/{unique()}{SUFFIX}"
+                self._build(path, join.family, side, needs, stream, [(f.path, f.first_row) for f in fresh])
+                passing[-1] = (path,)
+        return PartnerRefs(tuple(old), tuple(passing))
 
     def forget(self, refs: PartnerRefs) -> None:
         """The batch is matched: what went with it can go."""
-        for path in refs.passing:
+        for path in (p for of_side in refs.passing for p in of_side):
             self.files.delete(path)
 
     def forget_damaged(self, refs: PartnerRefs) -> None:
         """Delete what does not have its checksums, so that it is built again."""
-        for path in (p for paths in refs.of_events for p in paths):
+        for path in refs.paths():
             if not self._is_whole(path, verify=True):
                 self.files.delete(path)
 
     def are_whole(self, refs: PartnerRefs) -> bool:
-        return all(self._is_whole(path, verify=True) for paths in refs.of_events for path in paths)
+        return all(self._is_whole(path, verify=True) for path in refs.paths())
 
-    def _old(self, family: JoinFamily, side: int, needs: Needs, stream: Stream, live: RowFiles) -> tuple[str, ...]:
+    def _old(
+        self, family: JoinFamily | ManyFamily, side: int, needs: Needs, stream: Stream, live: RowFiles
+    ) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""
         folder = _folder(family, side)
         asked = frozenset(_asked(needs))
@@ -209,7 +226,7 @@ class PartnerSegments:
     def _build(
         self,
         path: str,
-        family: JoinFamily,
+        family: JoinFamily | ManyFamily,
         side: int,
         needs: Needs,
         stream: Stream,
@@ -223,15 +240,13 @@ class PartnerSegments:
         ids = [
             np.arange(first, first + t.num_rows, dtype=np.int64) for t, (_, first) in zip(tables, files, strict=True)
         ]
-        made = PartnerRows.build(
-            family,
-            side,
-            rows,
-            np.concatenate(ids),
-            times_us(rows, stream).to_numpy(),
-            accesses=needs.accesses or (None,),
-            columns=needs.columns,
-        )
+        row_ids, times = np.concatenate(ids), times_us(rows, stream).to_numpy()
+        made: PartnerRows | ManyRows
+        if isinstance(family, JoinFamily):
+            accesses = needs.accesses or (None,)
+            made = PartnerRows.build(family, side, rows, row_ids, times, accesses=accesses, columns=needs.columns)
+        else:
+            made = ManyRows.build(family, side, rows, row_ids, times, columns=needs.columns)
         save_arrays(self.files, path, made.arrays(), made.meta())
 
     def _is_whole(self, path: str, *, verify: bool = False) -> bool:

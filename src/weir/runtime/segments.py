@@ -21,6 +21,8 @@ from weir.families import joins, many_joins
 from weir.families.codec import canonical
 from weir.families.join_segments import JoinSegment
 from weir.families.joins import JoinFamily, joined
+from weir.families.many_joins import ManyFamily
+from weir.families.many_segments import ManySegment
 from weir.families.selection import Group, Segment
 from weir.index.jit import source_hash
 from weir.plan.registration import lower_shape
@@ -40,7 +42,7 @@ class _Member:
 
     key: str  # its folder
     stream: str  # or channel, for people
-    family: JoinFamily | None
+    family: JoinFamily | ManyFamily | None
     groups: list[GroupRef]
 
 
@@ -53,7 +55,7 @@ class _Built:
     path: str
     ids: np.ndarray
     excluded: np.ndarray  # queries that were left out
-    needs: tuple[Needs, Needs] | None = None  # of a join, by side
+    needs: tuple[Needs, ...] | None = None  # of a join, by side
 
     def fits(self, muted: np.ndarray) -> bool:
         """Whether what was left out is to be left out: an attempt that failed may have demoted more."""
@@ -82,9 +84,9 @@ class Needs:
 class JoinRef:
     """The segments of one join family, and what they ask of partner rows, by side."""
 
-    family: JoinFamily
+    family: JoinFamily | ManyFamily
     segments: tuple[SegmentRef, ...]
-    needs: tuple[Needs, Needs]
+    needs: tuple[Needs, ...]
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class QuerySegments:
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
         self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
-        self._families: dict[tuple[str, tuple[DataType, ...]], JoinFamily] = {}
+        self._families: dict[tuple[str, tuple[DataType, ...]], JoinFamily | ManyFamily | None] = {}
         # The engine's own text is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
@@ -122,9 +124,11 @@ class QuerySegments:
         """The segments of every stream and join family with queries among the first `upto` registry documents."""
         members: dict[str, _Member] = {}
         for group in self.registry.groups(upto):
-            if group.family == many_joins.name:  # evaluated when they are asked for
-                continue
-            family = self._family(group, catalog) if group.family == joins.name else None
+            family = None
+            if group.family in (joins.name, many_joins.name):
+                family = self._family(group, catalog)
+                if family is None:  # evaluated when they are asked for
+                    continue
             key = group.stream if family is None else f"joins/{family.name.replace(':', '-')}"
             members.setdefault(key, _Member(key, group.stream, family, [])).groups.append(group)
         muted = np.union1d(self.registry.dropped(upto), demoted)
@@ -136,15 +140,20 @@ class QuerySegments:
             if member.family is None:
                 selections[member.stream] = refs
             elif refs:
-                first, second = zip(*(b.needs for b in built if b.needs is not None), strict=True)
-                families.append(JoinRef(member.family, refs, (Needs.union(first), Needs.union(second))))
+                by_side = zip(*(b.needs for b in built if b.needs is not None), strict=True)
+                families.append(JoinRef(member.family, refs, tuple(Needs.union(needs) for needs in by_side)))
         return Prepared(selections, tuple(families))
 
-    def _family(self, group: GroupRef, catalog: Catalog) -> JoinFamily:
-        """The join family of a group, looked up once a shape."""
+    def _family(self, group: GroupRef, catalog: Catalog) -> JoinFamily | ManyFamily | None:
+        """The join family of a group, looked up once a shape; None if its queries are not matched."""
         key = (group.shape_text, group.types)
         if key not in self._families:
-            self._families[key] = joined(self.query(*key, catalog), catalog).family
+            query = self.query(*key, catalog)
+            if group.family == joins.name:
+                self._families[key] = joined(query, catalog).family
+            else:
+                many = many_joins.joined(query, catalog)
+                self._families[key] = many.family if many.is_connected else None
         return self._families[key]
 
     def _segments(self, member: _Member, upto: int, muted: np.ndarray, catalog: Catalog) -> list[_Built]:
@@ -212,7 +221,8 @@ class QuerySegments:
             arrays, meta = read_arrays(self.files, path)
             if member.family is None:
                 return _Built(first, upto, path, Segment.from_arrays(arrays, meta).ids, excluded)
-            found = JoinSegment.from_arrays(arrays, meta)
+            kind = JoinSegment if isinstance(member.family, JoinFamily) else ManySegment
+            found = kind.from_arrays(arrays, meta)
             return _Built(first, upto, path, found.ids, excluded, _needs(found))
         count = sum(g.count for g in groups)
         if count >= 100_000:
@@ -221,7 +231,12 @@ class QuerySegments:
             Group(self.query(g.shape_text, g.types, catalog), self.registry.constants(g), g.first_id) for g in groups
         ]
         if member.family is not None:
-            join = JoinSegment.build(member.family, members, catalog, settings=self.settings, excluded=excluded)
+            join: JoinSegment | ManySegment
+            if isinstance(member.family, JoinFamily):
+                join = JoinSegment.build(member.family, members, catalog, settings=self.settings, excluded=excluded)
+            else:
+                strategy = self.settings.strategy
+                join = ManySegment.build(member.family, members, catalog, strategy=strategy, excluded=excluded)
             save_arrays(self.files, path, join.arrays(), join.meta())
             return _Built(first, upto, path, join.ids, excluded, _needs(join))
         segment = Segment.build(
@@ -265,6 +280,7 @@ def _slots(built: _Built, muted: np.ndarray) -> np.ndarray:
     return slots
 
 
-def _needs(segment: JoinSegment) -> tuple[Needs, Needs]:
-    first, second = (Needs(tuple(segment.accesses(side)), tuple(segment.asked(side))) for side in (0, 1))
-    return first, second
+def _needs(segment: JoinSegment | ManySegment) -> tuple[Needs, ...]:
+    if isinstance(segment, ManySegment):  # its rows have the orders that the family says
+        return tuple(Needs((), tuple(segment.asked(side))) for side in range(len(segment.family.streams)))
+    return tuple(Needs(tuple(segment.accesses(side)), tuple(segment.asked(side))) for side in (0, 1))

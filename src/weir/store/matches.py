@@ -2,9 +2,10 @@
 
 A file holds pieces of two kinds. A `Piece` covers consecutive row ids of one stream and has `offsets` (one more
 than events) and `items` (query ids, ascending within an event). A `JoinPiece` is about new rows of one side of a
-channel: `events` are their row ids, which need not be consecutive and may repeat, and beside each item stands the
-partner, a row id of the other side. Ids of every kind are stored as 32-bit differences from the array's smallest
-where they fit: 4 bytes a match, 8 a joining pair. Times are not stored: row ids lead to every time.
+channel: `events` are their row ids, which need not be consecutive and may repeat, and beside each item stand the
+partners, a row id of each other side. Ids of every kind are stored as 32-bit differences from the array's smallest
+where they fit: 4 bytes a match, 8 a joining pair, 4 more for each further side. Times are not stored: row ids lead to
+every time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files
 from weir.store.ledger import data_path
 
-CHANNEL = "~"  # joins the streams of a channel: `side 0~side 1`
+CHANNEL = "~"  # joins the streams of a channel: `side 0~side 1`, or more of them
 
 
 class Piece(NamedTuple):
@@ -31,17 +32,17 @@ class Piece(NamedTuple):
 
 
 class JoinPiece(NamedTuple):
-    """The pairs that new rows of one side of a channel made with rows of the other side."""
+    """The results that new rows of one side of a channel made with rows of the other sides."""
 
     channel: str
-    side: int  # of the events: 0 or 1
+    side: int  # of the events
     events: np.ndarray  # int64[events], row ids on `side`; in any order, repetitions allowed
     offsets: np.ndarray  # int64[events + 1]
     items: np.ndarray  # int64[pairs], query ids
-    partners: np.ndarray  # int64[pairs], row ids on the other side
+    partners: np.ndarray  # int64[others, pairs], row ids on the other sides, which ascend
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The row ids of every pair, side 0 and side 1."""
+    def rows(self) -> tuple[np.ndarray, ...]:
+        """The row ids of every result, by side."""
         return _by_side(self.side, np.repeat(self.events, np.diff(self.offsets)), self.partners)
 
 
@@ -59,12 +60,18 @@ def write_matches(files: Files, batch: int, pieces: Sequence[Piece], joins: Sequ
     for k, join in enumerate(joins):
         about: dict[str, Any] = {"channel": join.channel, "side": join.side}
         arrays[f"join{k}.offsets"] = join.offsets
-        for name, values in (("events", join.events), ("items", join.items), ("partners", join.partners)):
+        others = dict(zip(_partners(join.channel), join.partners, strict=True))
+        for name, values in {"events": join.events, "items": join.items, **others}.items():
             about[name], arrays[f"join{k}.{name}"] = _narrow(values)
         meta["joins"].append(about)
     path = data_path("matches", batch, "csr")
     save_arrays(files, path, arrays, meta)
     return path
+
+
+def _partners(channel: str) -> list[str]:
+    """What the arrays of partners are called, one for each other side."""
+    return ["partners", *(f"partners.{k}" for k in range(1, channel.count(CHANNEL)))]
 
 
 def _narrow(values: np.ndarray) -> tuple[int, np.ndarray]:
@@ -89,14 +96,17 @@ def read_matches(files: Files, path: str) -> list[Piece]:
 
 
 def read_joins(files: Files, path: str, channel: str | None = None) -> list[JoinPiece]:
-    """The pieces of a match file that are about pairs of rows (of one channel, or of all), all ids as int64."""
+    """The pieces of a match file that are about joined rows (of one channel, or of all), all ids as int64."""
     arrays, meta = read_arrays(files, path)
     found = []
     for k, p in enumerate(meta.get("joins", ())):
         if channel is not None and p["channel"] != channel:
             continue
-        wide = {n: arrays[f"join{k}.{n}"].astype(np.int64) + p[n] for n in ("events", "items", "partners")}
-        found.append(JoinPiece(p["channel"], p["side"], offsets=arrays[f"join{k}.offsets"], **wide))
+        others = _partners(p["channel"])
+        wide = {n: arrays[f"join{k}.{n}"].astype(np.int64) + p[n] for n in ("events", "items", *others)}
+        partners = np.stack([wide[n] for n in others])
+        offsets = arrays[f"join{k}.offsets"]
+        found.append(JoinPiece(p["channel"], p["side"], wide["events"], offsets, wide["items"], partners))
     return found
 
 
@@ -119,10 +129,10 @@ def rows_of_query(files: Files, path: str, stream: str, query: int) -> np.ndarra
     return np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
 
 
-def pairs_of_query(files: Files, path: str, channel: str, query: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row ids (side 0, side 1) of one query's pairs in one match file, in the order of the file."""
+def joins_of_query(files: Files, path: str, channel: str, query: int) -> tuple[np.ndarray, ...]:
+    """Row ids by side of one query's results in one match file, in the order of the file."""
     arrays, meta = read_arrays(files, path)
-    rows: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0, np.int64)], [np.empty(0, np.int64)])
+    found = [(np.empty(0, np.int64),) * (channel.count(CHANNEL) + 1)]
     for k, p in enumerate(meta.get("joins", ())):
         wanted = query - p["items"]
         if p["channel"] != channel or wanted < 0:
@@ -131,11 +141,10 @@ def pairs_of_query(files: Files, path: str, channel: str, query: int) -> tuple[n
         if len(at):
             event = np.searchsorted(arrays[f"join{k}.offsets"], at, side="right") - 1
             events = arrays[f"join{k}.events"][event].astype(np.int64) + p["events"]
-            partners = arrays[f"join{k}.partners"][at].astype(np.int64) + p["partners"]
-            for one, found in zip(rows, _by_side(p["side"], events, partners), strict=True):
-                one.append(found)
-    return np.concatenate(rows[0]), np.concatenate(rows[1])
+            partners = [arrays[f"join{k}.{n}"][at].astype(np.int64) + p[n] for n in _partners(channel)]
+            found.append(_by_side(p["side"], events, partners))
+    return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
-def _by_side(side: int, events: np.ndarray, partners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return (events, partners) if side == 0 else (partners, events)
+def _by_side(side: int, events: np.ndarray, partners: Sequence[np.ndarray] | np.ndarray) -> tuple[np.ndarray, ...]:
+    return (*partners[:side], events, *partners[side:])

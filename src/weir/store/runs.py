@@ -1,14 +1,14 @@
-"""Runs: match files turned around, from queries by event to rows (or pairs of rows) by query.
+"""Runs: match files turned around, from queries by event to rows (or combinations of rows) by query.
 
 A run covers consecutive batches of one stream, or of one channel of a join, and has `ids` (ascending query ids),
 `offsets` and, by query, `rows` (row ids, ascending). A channel's run has the row ids of side 0 in `rows` and those
-of side 1 in `partners`, pair by pair, in batch order. Runs are caches: they live in cache/runs/, the running job
-builds one every few batches and merges neighbours of similar size, and a reader without them scans match files
-instead. Whatever runs exist, they and the match files of the batches between them are read, so answers never
-depend on them.
+of the other sides in `partners`, `partners.1`, …, result by result, in batch order. Runs are caches: they live in
+cache/runs/, the running job builds one every few batches and merges neighbours of similar size, and a reader without
+them scans match files instead. Whatever runs exist, they and the match files of the batches between them are read, so
+answers never depend on them.
 
-A run is cut to batches a … b by row ids alone. A pair belongs to the batch of its later row, hence to b or an
-earlier one exactly if both its rows came by then, and to a or a later one exactly if one of them came after a − 1.
+A run is cut to batches a … b by row ids alone. A result belongs to the batch of its last row, hence to b or an
+earlier one exactly if all its rows came by then, and to a or a later one exactly if one of them came after a − 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from weir.errors import StoreError
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files, reach
-from weir.store.matches import CHANNEL, pairs_of_query, read_joins, read_matches, rows_of_query
+from weir.store.matches import CHANNEL, joins_of_query, read_joins, read_matches, rows_of_query
 from weir.store.state import State
 
 RUN_PAIRS_MAX = 64_000_000
@@ -62,11 +62,12 @@ def runs_of(files: Files, stream: str) -> list[Run]:
 
 def _names(stream: str) -> tuple[str, ...]:
     """What a run has by query: one row id for each source."""
-    return ("rows", "partners") if CHANNEL in stream else ("rows",)
+    others = stream.count(CHANNEL)
+    return ("rows", "partners", *(f"partners.{k}" for k in range(1, others)))[: others + 1]
 
 
 def _turn(ids: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    order = np.argsort(ids, kind="stable")  # stable: rows stay ascending, pairs in batch order, within a query
+    order = np.argsort(ids, kind="stable")  # stable: rows stay ascending, results in batch order, within a query
     ids = ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.empty(0, np.int64)
     arrays = {"ids": ids[starts], "offsets": np.append(starts, len(ids)).astype(np.int64)}
@@ -162,24 +163,24 @@ def matched_rows(files: Files, state: State, stream: str, query: int, first: int
     return np.concatenate(found)
 
 
-def matched_pairs(
+def matched_joins(
     files: Files, state: State, channel: str, query: int, first: int, last: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Row ids (side 0, side 1) of the pairs that the query got in batches first..last, in batch order."""
+) -> tuple[np.ndarray, ...]:
+    """Row ids by side of the results that the query got in batches first..last, in batch order."""
     sides = channel.split(CHANNEL)
-    found = [(np.empty(0, np.int64),) * 2]
+    found: list[tuple[np.ndarray, ...]] = [(np.empty(0, np.int64),) * len(sides)]
     for run, a, b in _cover(runs_of(files, channel), first, last):
         kept = _in_run(files, run, query, _names(channel)) if run is not None else None
         if kept is None:
-            found.extend(pairs_of_query(files, m.path, channel, query) for _, m in state.match_files(a, b))
+            found.extend(joins_of_query(files, m.path, channel, query) for _, m in state.match_files(a, b))
         else:
-            there = np.ones(len(kept[0]), bool)  # both rows came in batch b or before …
+            there = np.ones(len(kept[0]), bool)  # all rows came in batch b or before …
             new = np.zeros(len(kept[0]), bool)  # … and one of them in batch a or later
             for stream, rows in zip(sides, kept, strict=True):
                 there &= rows < state.rows_at(stream, b)
                 new |= rows >= state.rows_at(stream, a - 1)
-            found.append((kept[0][there & new], kept[1][there & new]))
-    return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+            found.append(tuple(rows[there & new] for rows in kept))
+    return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
 @lru_cache(maxsize=256)
