@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from weir.algebra.schema import Catalog, Column, Kind, Stream
+from weir.algebra.schema import INT, Catalog, Column, Kind, Stream
 from weir.testing import domains
 from weir.testing.phrases import Phrases, Source, comparable, literal
 from weir.testing.queries import RandomQuery
@@ -75,7 +75,8 @@ def random_many_join(
     rng = random.Random(f"many join {seed}")
     draft = _ManyDraft(rng, catalog, start_us, span_us)
     text = draft.many_join(sources, rng.random() < loose)
-    return RandomQuery(f"{text} {draft.window()}".rstrip(), draft.params, KIND, False)
+    text = f"{text} {draft.window()}".rstrip()
+    return RandomQuery(text, {name: draft.params[name] for name in _mentioned(text, draft.params)}, KIND, False)
 
 
 def random_many_join_template(
@@ -112,8 +113,7 @@ def random_many_join_template(
     shown = draft.projection(Phrases(rng, sources, template=True, slots=phrases.slots))
     text = f"SELECT {shown} {body} {template_window(rng, sources, count, table)}".rstrip()
     table |= {slot.name: slot_values(rng, slot, count) for slot in phrases.slots}
-    mentioned = set(re.findall(r":(\w+)", text))  # not every form of a band has both ends
-    return RandomTemplate(text, pa.table({name: values for name, values in table.items() if name in mentioned}))
+    return RandomTemplate(text, pa.table({name: table[name] for name in _mentioned(text, table)}))
 
 
 class _ManyDraft(JoinDraft):
@@ -188,7 +188,9 @@ class _ManyDraft(JoinDraft):
         if roll < 0.08 and all(wholes):
             a, b = (phrases.name(s, self.rng.choice(c)) for s, c in zip((left, right), wholes, strict=True))
             other = phrases.name(left, self.rng.choice(wholes[0]))
-            constant = self.rng.choice((1, 2, 3, 12, "2.0", "1e0"))
+            constant = str(self.rng.choice((1, 2, 3, 12, "2.0", "1e0")))
+            if self.rng.random() < 0.25:
+                constant = phrases.slot(INT) if phrases.template else phrases.param(self.rng.randint(-3, 3))
             forms = ("{0} + {3} = {1}", "{1} = {0} - {3}", "{0} - {2} = {1} - {3}", "{3} - {0} = {1}")
             return [self.rng.choice(forms).format(a, b, other, constant)]
         found = self.equalities(phrases, left, right, 0.93)
@@ -327,6 +329,12 @@ class _ManyDraft(JoinDraft):
         keys[earlier, place] = keys.get((earlier, place), [])  # what USING says connects as well
         hidden.add((place, column.name.lower()))
         return column.name
+
+
+def _mentioned(text: str, params: Iterable[str]) -> list[str]:
+    """Not every form of a band has both ends, and USING takes the place of an equality that may have had one."""
+    found = set(re.findall(r":(\w+)", text))
+    return [name for name in params if name in found]
 
 
 def _column(source: Source, name: str) -> Column | None:
