@@ -83,7 +83,7 @@ def test_enough_was_compared() -> None:
     assert total >= COMPARISONS_MIN
     assert all(sources.values()), sources
     assert sum(sources[n] for n in range(3, 7)) > total / 4
-    assert all(filled[n] > sources[n] / 4 for n in range(1, 5)), filled
+    assert all(filled[n] > sources[n] / 5 for n in range(1, 5)), filled
     assert filled[5] + filled[6] > 0
 
 
