@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py
+ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py tests/answer/test_mixed_oracle.py
 
 .PHONY: setup demo test soak lint bench clean
 
@@ -35,7 +35,7 @@ test: lint
 	wait $$crash; killed=$$?; cat .crash.log; rm -f .crash.log; exit $$((rest + killed))
 
 soak: $(STAMP)
-	@echo "100,000 comparisons with the oracle for selections and as many for joins, in two halves, then more seeds on Spark"
+	@echo "100,000 comparisons with the oracle for selections, as many for joins and for all forms mixed, in two halves, then more seeds on Spark"
 	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" & first=$$!; \
 	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" && wait $$first
 	WEIR_SOAK=0/1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py

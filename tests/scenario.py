@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from weir.algebra.schema import Catalog
 from weir.api import Query, Weir
 from weir.errors import RegisterError
+from weir.settings import Settings
+from weir.sql.parse import Parsed, parse
 from weir.testing import (
     SPAN_US,
     Batch,
@@ -28,6 +34,8 @@ from weir.testing import (
     join_catalog,
     random_catalog,
     random_join_template,
+    random_many_join,
+    random_many_join_template,
     random_query,
     random_rows,
     random_select_join,
@@ -48,6 +56,16 @@ class Wish:
     text: str
     params: Mapping[str, object]
     query: Query | None = None
+    template: pa.Table | None = None  # all rows of parameters that were asked for with this one, at once
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        """For the oracle, which is asked after every batch."""
+        return parse(self.text, Settings())
+
+    @property
+    def sources(self) -> int:
+        return sum(1 for _ in self.parsed.ast.find_all(exp.Table))
 
 
 @dataclass
@@ -63,19 +81,22 @@ class Scenario:
     keeps_all: bool = False  # streams are kept long enough for every row to be taken in any order
     wishes_once: bool = False  # all queries before the first batch, none dropped
     joins: bool = False  # most queries are select joins of two streams
+    mixed: bool = False  # selections, joins of two sources and of three to six, each also as templates
+    loose: float = 0.0  # of the joins of many sources, the share in which no equality reaches one of them
     catalog: Catalog = field(init=False)
     arrivals: list[dict[str, pa.Table]] = field(init=False)
 
     def __post_init__(self) -> None:
         rng = random.Random(f"scenario {self.seed}")
         keeps = (None, 2 * SPAN_US) if self.keeps_all else KEEPS_US
-        if self.joins:
+        if self.joins or self.mixed:
             self.catalog = join_catalog(self.seed, keep_us=keeps)
         else:
             self.catalog = random_catalog(self.seed, tables=0, keep_us=keeps)
         order = rng.choice(("ordered", "shuffled", "clustered"))
         share = 0.05 if self.late and rng.random() < 0.5 else 0.0
-        skew = rng.choice((0.0, 0.3)) if self.joins else 0.0
+        # Rows of one frequent key meet in powers where many sources are joined.
+        skew = rng.choice((0.0, 0.12) if self.mixed else (0.0, 0.3)) if self.joins or self.mixed else 0.0
         parts = {}
         for k, stream in enumerate(self.catalog.streams.values()):
             table = random_rows(
@@ -91,7 +112,9 @@ class Scenario:
         while len(found) < count:
             tries += 1
             seed = hash((self.seed, salt, tries)) % 2**31
-            if self.joins and seed % 7:
+            if self.mixed:
+                found += self._mixed(seed)
+            elif self.joins and seed % 7:
                 if seed % 3:
                     join = random_select_join(self.catalog, seed)
                     found.append(Wish(join.text, join.params))
@@ -107,6 +130,26 @@ class Scenario:
                 found.extend(Wish(template.text, row) for row in template.params.to_pylist())
         return found[:count]
 
+    def _mixed(self, seed: int) -> list[Wish]:
+        """One query of any form, or a template of it."""
+        draw = random.Random(f"mixed {seed}")
+        form = draw.choices(("selection", "join", "many"), (3, 4, 5))[0]
+        if draw.random() < 0.8:
+            if form == "selection":
+                query = random_query(self.catalog, seed, ("selection",))
+            elif form == "join":
+                query = random_select_join(self.catalog, seed)
+            else:
+                query = random_many_join(self.catalog, seed, loose=self.loose)
+            return [] if "DISTINCT" in query.text else [Wish(query.text, query.params)]  # that is not executed yet
+        if form == "selection":
+            template = random_template(self.catalog, seed, 5)
+        elif form == "join":
+            template = random_join_template(self.catalog, seed, 5)
+        else:
+            template = random_many_join_template(self.catalog, seed, 5, loose=self.loose)
+        return [Wish(template.text, row, template=template.params) for row in template.params.to_pylist()]
+
 
 @dataclass
 class Played:
@@ -116,6 +159,8 @@ class Played:
     refused: int = 0
     rows: int = 0  # in all answers together: a run of empty answers proves nothing
     standing: int = 0  # queries after the last batch
+    by_sources: Counter[int] = field(default_factory=Counter)  # comparisons of queries over so many sources
+    filled: Counter[int] = field(default_factory=Counter)  # those of them whose answers were not empty
     answers: list[pa.Table] = field(default_factory=list)
 
 
@@ -135,6 +180,25 @@ def register(weir: Weir, wish: Wish, played: Played) -> None:
         played.refused += 1
 
 
+def register_all(weir: Weir, wishes: list[Wish], played: Played) -> None:
+    """Templates are registered at once, and row by row where one of their rows is refused."""
+    for _, together in groupby(wishes, key=lambda wish: id(wish if wish.template is None else wish.template)):
+        group = list(together)
+        if group[0].template is None:
+            register(weir, group[0], played)
+            continue
+        try:
+            queries = weir.register_many(group[0].text, group[0].template.slice(0, len(group)))
+        except RegisterError as refused:
+            before = played.refused
+            for wish in group:
+                register(weir, wish, played)
+            assert played.refused > before, f"{group[0].text}: refused at once, taken row by row: {refused}"
+            continue
+        for wish, query in zip(group, queries, strict=True):
+            wish.query = query
+
+
 def play(
     scenario: Scenario,
     weir: Weir,
@@ -149,14 +213,12 @@ def play(
     played = Played()
     define(weir, scenario.catalog)
     standing = scenario.wishes(scenario.queries // 2, 0)
-    for wish in standing:
-        register(weir, wish, played)
+    register_all(weir, standing, played)
     past: list[Batch] = []
     for number, rows in enumerate(scenario.arrivals):
         if number and not scenario.wishes_once:  # some queries come later, some go
             later = scenario.wishes(scenario.queries // 2 // max(1, scenario.batches - 1), number)
-            for wish in later:
-                register(weir, wish, played)
+            register_all(weir, later, played)
             standing += later
             gone = rng.choice(standing)
             if gone.query is not None and rng.random() < 0.5:
@@ -184,7 +246,7 @@ def compare(
         if wish.query is None:
             continue
         got = wish.query.fetch()
-        expected = answer(wish.text, wish.params, scenario.catalog, rows, tau)
+        expected = answer(wish.parsed, wish.params, scenario.catalog, rows, tau)
         difference = differ(expected, got)
         assert difference is None, (
             f"seed {scenario.seed}, batch {len(past) - 1}, query {wish.query.id}: {wish.text} {dict(wish.params)}\n"
@@ -192,6 +254,8 @@ def compare(
         )
         played.comparisons += 1
         played.rows += got.num_rows
+        played.by_sources[wish.sources] += 1
+        played.filled[wish.sources] += got.num_rows > 0
         if keep_answers:
             played.answers.append(got)
 

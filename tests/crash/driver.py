@@ -11,7 +11,8 @@ from weir.errors import WeirError
 
 def main(folder: str) -> int:
     os.setpgid(0, 0)  # the test can kill driver, JVM and workers together
-    w = weir.open(folder, settings={"batch_rows_max": 50, "compact_every_batches": 1, "vacuum_every_batches": 2,
+    # A batch is one push of each stream: as many rows as `ROWS` of the world.
+    w = weir.open(folder, settings={"batch_rows_max": 55, "compact_every_batches": 1, "vacuum_every_batches": 2,
                                     "tail_queries_max": 3, "orphan_grace_s": 0})  # fmt: skip
     print("started", flush=True)
     try:

@@ -18,11 +18,13 @@ import weir
 from weir.store.rows import arrow_schema, read_table
 from weir.testing import answer, differ
 
-TRADES, REPORTS = 40, 10  # rows of each stream in a batch
-ROWS = TRADES + REPORTS
+COUNTS = {"trade": 40, "weather": 10, "quote": 5}  # rows of each stream in a batch
+TRADES, REPORTS, QUOTES = COUNTS.values()
+ROWS = sum(COUNTS.values())
 COLUMNS = {
     "trade": "n bigint, price double, name string, area string, ts timestamp",
     "weather": "n bigint, category int, area string, ts timestamp",
+    "quote": "n bigint, name string, category int, ts timestamp",
 }
 START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
 QUERIES = (
@@ -42,8 +44,11 @@ QUERIES = (
     "SELECT t.n, w.n AS report FROM trade t, weather w WHERE t.price - w.category BETWEEN 3 AND 3.5 AND name = 'pear'",
     "SELECT t.n, w.n AS report FROM trade t JOIN weather w ON t.area = w.area "
     "WHERE abs(t.ts - w.ts) <= INTERVAL 4 SECONDS AND t.price > 10 * w.category",
+    "SELECT t.n, w.n AS report, q.n AS quote FROM trade t JOIN weather w ON t.area = w.area JOIN quote q "
+    "ON q.name = t.name AND q.category = w.category + 1 WHERE t.price < 60 AND t.price > 5 * q.category "
+    "BEGIN NOW - INTERVAL 3 MINUTES END NOW",
 )
-WATCHED = (0, 6, 1, 7)  # queries that the reader asks for, in turn
+WATCHED = (0, 6, 1, 7, 12)  # queries that the reader asks for, in turn
 
 
 @dataclass
@@ -82,7 +87,7 @@ class World:
                 "n": np.arange(REPORTS) + REPORTS * self.batches,
                 "category": self.random.integers(0, 10, REPORTS).astype(np.int32),
                 "area": self.random.choice(areas, REPORTS),
-                "ts": pa.array(times[:: ROWS // REPORTS], pa.timestamp("us", "UTC")),
+                "ts": pa.array(times[:: ROWS // REPORTS][:REPORTS], pa.timestamp("us", "UTC")),
             }
             trades = {
                 "n": np.arange(TRADES) + TRADES * self.batches,
@@ -91,6 +96,13 @@ class World:
                 "area": self.random.choice(areas, TRADES),
                 "ts": pa.array(times[ROWS - TRADES :], pa.timestamp("us", "UTC")),
             }
+            quotes = {
+                "n": np.arange(QUOTES) + QUOTES * self.batches,
+                "name": self.random.choice(["orange", "lemon", "pear"], QUOTES),
+                "category": self.random.integers(0, 10, QUOTES).astype(np.int32),
+                "ts": pa.array(times[:: ROWS // QUOTES][:QUOTES], pa.timestamp("us", "UTC")),
+            }
+            self.weir.push("quote", pa.table(quotes))
             self.weir.push("weather", pa.table(reports))
             self.weir.push("trade", pa.table(trades))
             self.batches += 1
@@ -133,8 +145,9 @@ class World:
         self.check()
         w = weir.open(self.folder)
         w.state.refresh(w.ledger)
-        counts = {"trade": TRADES * self.batches, "weather": REPORTS * self.batches}
+        counts = {name: count * self.batches for name, count in COUNTS.items()}
         assert w.state.row_counts == counts, "an acknowledged push is missing"
+        assert w.query(len(QUERIES) - 1).fetch().num_rows > 0, "the join of three streams has nothing to lose"
         for name in COLUMNS:
             assert sum(w.state.late.get(name, {}).values()) == self.late == w.late(name).num_rows
 
@@ -195,8 +208,8 @@ class Reader(threading.Thread):
                 now = w.state.refresh(w.ledger)
                 assert now >= last, f"went back from batch {last} to {now}"
                 last = now
-                counts = [w.state.row_counts.get(name, 0) for name in COLUMNS]
-                assert counts == [TRADES * (now + 1), REPORTS * (now + 1)], f"half a batch: {counts} rows"
+                counts = {name: w.state.row_counts.get(name, 0) for name in COLUMNS}
+                assert counts == {name: count * (now + 1) for name, count in COUNTS.items()}, f"half a batch: {counts}"
                 rows = self.world.rows(w)
                 id = WATCHED[self.rounds % len(WATCHED)]
                 text = QUERIES[id]

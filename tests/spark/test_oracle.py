@@ -34,8 +34,9 @@ def test_answers_equal_the_oracle_on_spark(spark: SparkSession, tmp_path: Path, 
     assert played.comparisons >= 120
 
 
-@pytest.mark.parametrize("seed", (3000, 3001, 3002) if os.environ.get("WEIR_SOAK") else (3000,))
+@pytest.mark.parametrize("seed", (3000, 3001, 3002, 3003) if os.environ.get("WEIR_SOAK") else (3000,))
 def test_joins_equal_the_oracle_on_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """The last seed mixes them with selections and with joins of many sources."""
     w = weir.open(tmp_path, spark=spark, settings={"tail_queries_max": 5, "slices": 2, "compact_every_batches": 2})
 
     def batch(rows: dict[str, pa.Table]) -> None:
@@ -43,6 +44,7 @@ def test_joins_equal_the_oracle_on_spark(spark: SparkSession, tmp_path: Path, se
             w.push(name, table)
         w.run(available_now=True)
 
-    played = play(Scenario(seed, batches=4, rows=80, queries=40, joins=True), w, batch, delete_caches=seed % 2 == 0)
+    scenario = Scenario(seed, batches=4, rows=80, queries=40, joins=seed != 3003, mixed=seed == 3003)
+    played = play(scenario, w, batch, delete_caches=seed % 2 == 0)
     assert played.rows > 0
     assert played.comparisons >= 80

@@ -3,6 +3,7 @@
 from weir.testing.bags import differ
 from weir.testing.domains import SPAN_US, START_US
 from weir.testing.intake import Batch, Intake, Rejected, accept, rows_until
+from weir.testing.many_joins import random_many_join, random_many_join_template
 from weir.testing.oracle import answer
 from weir.testing.queries import KINDS, RandomQuery, random_query
 from weir.testing.schemas import random_catalog
@@ -27,6 +28,8 @@ __all__ = [
     "join_catalog",
     "random_catalog",
     "random_join_template",
+    "random_many_join",
+    "random_many_join_template",
     "random_query",
     "random_rows",
     "random_select_join",

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -102,7 +103,7 @@ def _raw_rows(relation: Stream | Table, rows: pa.Table | None) -> pa.Table:
         arrays.append(array.cast(pa.timestamp("us")) if column.type.kind is Kind.TIMESTAMP else array)
         names.append(column.name)
     count = 0 if rows is None else rows.num_rows
-    return pa.table([*arrays, pa.array(range(count), pa.int64())], names=[*names, _ROW])
+    return pa.table([*arrays, pa.array(np.arange(count))], names=[*names, _ROW])
 
 
 def _as_arrow(column: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:

@@ -107,14 +107,13 @@ class Draft:
             self.n_sources += 1
         return sources
 
-    def from_item(self, source: Source) -> str:
-        """`name [window] alias` or `name alias [window]`."""
+    def from_item(self, source: Source, window: str = "") -> str:
+        """`name [window] alias` or `name alias [window]`; a window is drawn where none is given."""
         relation = source.relation
         name = relation.name.upper() if self.rng.random() < 0.05 else relation.name
         aliased = source.alias != relation.name
         alias = self.rng.choice((f"{source.alias}", f"AS {source.alias}")) if aliased else ""
-        window = ""
-        if isinstance(relation, Stream):
+        if isinstance(relation, Stream) and not window:
             if self.own_windows and self.rng.random() < 0.7:
                 window = source_window(self.rng, relation, self.params)
             else:

@@ -65,8 +65,8 @@ DISTANCE_FORMS = (
     "{0} < {1} AND {1} - {0} < {2}",
 )
 _NUMBERS = (INT, INT, BIGINT, BIGINT, DOUBLE, decimal(9, 2))
-_FEW_VALUES = (Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE)  # types whose columns meet most often
-_KEY_FORMS = ("-{0}", "abs({0})", "CAST({0} AS bigint)", "{0} + 1", "2 * {0}", "{0} % 3")
+FEW_VALUES = (Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE)  # types whose columns meet most often
+KEY_FORMS = ("-{0}", "abs({0})", "CAST({0} AS bigint)", "{0} + 1", "2 * {0}", "{0} % 3")
 _KEEPS_US = (None, None, 86_400_000_000, 3_600_000_000, 1_800_000_000)
 
 
@@ -102,7 +102,7 @@ def random_select_join(
 ) -> RandomQuery:
     """An equi-join of two streams of the catalog, or of one with itself; absolute windows lie around the span."""
     rng = random.Random(f"select join {seed}")
-    draft = _JoinDraft(rng, catalog, start_us, span_us)
+    draft = JoinDraft(rng, catalog, start_us, span_us)
     text = draft.select_join()
     return RandomQuery(f"{text} {draft.window()}".rstrip(), draft.params, KIND, False)
 
@@ -113,9 +113,9 @@ def random_join_template(catalog: Catalog, seed: int, count: int = 20, *, placem
     placement = placement or rng.choice(PLACEMENTS)
     if placement not in PLACEMENTS:
         raise ValueError(f"placement {placement!r} is none of {', '.join(PLACEMENTS)}")
-    draft = _JoinDraft(rng, catalog, domains.START_US, domains.SPAN_US)
+    draft = JoinDraft(rng, catalog, domains.START_US, domains.SPAN_US)
     sources = draft.draw_sources(KIND)
-    phrases = _LocalPhrases(rng, sources, template=True)
+    phrases = LocalPhrases(rng, sources, template=True)
     table: dict[str, pa.Array] = {}
     conditions = []
     keys: list[str] = []
@@ -124,28 +124,29 @@ def random_join_template(catalog: Catalog, seed: int, count: int = 20, *, placem
     else:
         keys = draft.keys(phrases)
     for number, source in enumerate(sources):
-        ranges = _Ranges(rng, placement, count, f"{'ab'[number]}", table)
+        ranges = Ranges(rng, placement, count, f"{'ab'[number]}", table)
         for _ in range(rng.choice((1, 1, 1, 2))):
             column, pool = draft.ordered_column(source)
             conditions.append(ranges.condition(phrases.name(source, column), column.type, pool))
     if rng.random() < 0.25:
         conditions.append(phrases.predicate(2))
     if keys and rng.random() < 0.3:
-        conditions.append(_paired_template(rng, draft, phrases, count, table))
+        conditions.append(paired_template(rng, draft, phrases, count, table))
     rng.shuffle(conditions)
     shown = draft.projection(Phrases(rng, sources, template=True, slots=phrases.slots))
-    body = draft.from_where(phrases, [_named(s) for s in sources], keys, conditions)
-    text = f"SELECT {shown} {body} {_window(rng, sources, count, table)}".rstrip()
-    table |= {slot.name: _slot_values(rng, slot, count) for slot in phrases.slots}
+    body = draft.from_where(phrases, [named(s) for s in sources], keys, conditions)
+    text = f"SELECT {shown} {body} {template_window(rng, sources, count, table)}".rstrip()
+    table |= {slot.name: slot_values(rng, slot, count) for slot in phrases.slots}
     mentioned = set(re.findall(r":(\w+)", text))  # not every form of a band has both ends
     return RandomTemplate(text, pa.table({name: values for name, values in table.items() if name in mentioned}))
 
 
 @dataclass
-class _LocalPhrases(Phrases):
+class LocalPhrases(Phrases):
     """Predicates each of whose leaves mentions one source; ANDs, ORs and NOTs mix them."""
 
     only: Source | None = field(default=None)
+    scope: Sequence[Source] = ()  # every source of the query, when predicates may be about some of them only
 
     def columns(self, wanted: Callable[[DataType], bool] = lambda _: True) -> list[tuple[str, DataType]]:
         sources = self.sources if self.only is None else [self.only]
@@ -164,13 +165,15 @@ class _LocalPhrases(Phrases):
 
     def name(self, source: Source, column: Column) -> str:
         """A name that one source alone has may stand without its alias."""
-        others = [c.name.lower() for s in self.sources if s is not source for c in s.relation.columns]
+        others = [c.name.lower() for s in self.scope or self.sources if s is not source for c in s.relation.columns]
         text = super().name(source, column)
+        if self.scope and "." not in text:
+            text = f"{source.alias}.{text}"
         alone = column.name.lower() not in others and self.rng.random() < 0.15
         return text.rpartition(".")[2] if alone else text
 
 
-class _JoinDraft(Draft):
+class JoinDraft(Draft):
     """A select join being written."""
 
     def draw_sources(self, kind: str) -> list[Source]:
@@ -184,7 +187,7 @@ class _JoinDraft(Draft):
 
     def select_join(self) -> str:
         sources = self.draw_sources(KIND)
-        phrases = _LocalPhrases(self.rng, sources, params=self.params)
+        phrases = LocalPhrases(self.rng, sources, params=self.params)
         items = [self.from_item(s) for s in sources]
         if self.rng.random() < BANDS_SHARE:
             conditions = [self.bounded(phrases), *self.conditions(phrases)]
@@ -193,26 +196,30 @@ class _JoinDraft(Draft):
             text = self.from_where(phrases, items, self.keys(phrases), self.conditions(phrases))
         return f"SELECT {self.projection(self.phrases(sources))} {text}"
 
-    def keys(self, phrases: _LocalPhrases) -> list[str]:
+    def keys(self, phrases: LocalPhrases) -> list[str]:
         """One or two equalities; a USING is written as the name alone."""
         left, right = phrases.sources
         times = {s.relation.time.lower() for s in phrases.sources if isinstance(s.relation, Stream)}
         names = [n for n in self.shared(phrases.sources) if n.lower() not in times or self.rng.random() < 0.1]
         if names and self.rng.random() < 0.15:
             return [self.rng.choice(names)]
+        return self.equalities(phrases, left, right)
+
+    def equalities(self, phrases: LocalPhrases, left: Source, right: Source, share: float = 0.75) -> list[str]:
+        """One or two equalities between two sources, a share of them of columns that meet often."""
         pairs = self.key_pairs(left, right)
         likely = [(a, b) for a, b in pairs if a.type.kind in MEETING and b.type.kind in MEETING]
-        often = [(a, b) for a, b in likely if a.type.kind in _FEW_VALUES and b.type.kind in _FEW_VALUES]
+        often = [(a, b) for a, b in likely if a.type.kind in FEW_VALUES and b.type.kind in FEW_VALUES]
         often += [(a, b) for a, b in likely if a.name.lower() == b.name.lower()]
         keys: list[str] = []
         for _ in range(2 if self.rng.random() < 0.12 else 1):
             roll = self.rng.random()
-            drawn = often if often and roll < 0.75 else likely if likely and roll < 0.97 else pairs
+            drawn = often if often and roll < share else likely if likely and roll < 0.97 else pairs
             a, b = self.rng.choice(drawn)
             sides = [phrases.name(left, a), phrases.name(right, b)]
             if a.type.is_numeric and self.rng.random() < 0.08:
                 place = self.rng.randrange(2)
-                sides[place] = self.rng.choice(_KEY_FORMS).format(sides[place])
+                sides[place] = self.rng.choice(KEY_FORMS).format(sides[place])
             if self.rng.random() < 0.3:
                 sides.reverse()
             keys.append(" = ".join(sides))
@@ -226,7 +233,7 @@ class _JoinDraft(Draft):
             if comparable(a.type, b.type) and a.type.kind is not Kind.BOOLEAN
         ]
 
-    def conditions(self, phrases: _LocalPhrases) -> list[str]:
+    def conditions(self, phrases: LocalPhrases) -> list[str]:
         """The local part: a few predicates of each source, or one whole tree over both."""
         roll = self.rng.random()
         if roll < 0.1:
@@ -246,7 +253,7 @@ class _JoinDraft(Draft):
             found.append(self.paired(phrases))
         return found
 
-    def paired(self, phrases: _LocalPhrases) -> str:
+    def paired(self, phrases: LocalPhrases) -> str:
         """A condition over both sources."""
         both = Phrases(self.rng, phrases.sources, params=self.params)
         roll = self.rng.random()
@@ -260,7 +267,7 @@ class _JoinDraft(Draft):
             kinds.append(both.arithmetic_compared)
         return self.rng.choice(kinds)()
 
-    def bounded(self, phrases: _LocalPhrases) -> str:
+    def bounded(self, phrases: LocalPhrases) -> str:
         """A band that connects two sources without an equality; narrow, as all pairs are candidates."""
         if self.rng.random() < 0.5:
             gaps = [f"INTERVAL {self.rng.choice((1, 20, 60))} SECOND" for _ in "ab"]
@@ -269,7 +276,7 @@ class _JoinDraft(Draft):
         low = self.rng.choice((-2, -1, 0, 1, 3))
         return self.band(phrases, [str(low), str(low + self.rng.choice((0, 1, 2)))], forms)
 
-    def band(self, phrases: _LocalPhrases, ends: Sequence[str], forms: Sequence[str] = BAND_FORMS) -> str:
+    def band(self, phrases: LocalPhrases, ends: Sequence[str], forms: Sequence[str] = BAND_FORMS) -> str:
         """The difference of two numbers between two ends, or with one; of two times where there are no numbers."""
         drawn = []
         for source in self.rng.sample(list(phrases.sources), 2):
@@ -282,7 +289,7 @@ class _JoinDraft(Draft):
         low, high = (f"({end})" if end.startswith("-") else end for end in ends)
         return self.rng.choice(forms).format(first, second, low, high)
 
-    def distance(self, phrases: _LocalPhrases, gaps: Sequence[str], forms: Sequence[str] = DISTANCE_FORMS) -> str:
+    def distance(self, phrases: LocalPhrases, gaps: Sequence[str], forms: Sequence[str] = DISTANCE_FORMS) -> str:
         """How far apart the times of two rows may be."""
         first, second = (
             phrases.name(s, next(c for c in s.relation.columns if c.name.lower() == s.relation.time.lower()))
@@ -291,7 +298,7 @@ class _JoinDraft(Draft):
         )
         return self.rng.choice(forms).format(first, second, *gaps)
 
-    def half_open(self, phrases: _LocalPhrases, source: Source) -> str:
+    def half_open(self, phrases: LocalPhrases, source: Source) -> str:
         """A range with one end, within the ordinary values; it contains most of them mostly."""
         column, pool = self.ordered_column(source)
         below = self.rng.random() < 0.5
@@ -300,7 +307,7 @@ class _JoinDraft(Draft):
         operator = self.rng.choice(("<", "<=") if below else (">", ">="))
         return f"{phrases.name(source, column)} {operator} {constant}"
 
-    def wide(self, phrases: _LocalPhrases, source: Source) -> str:
+    def wide(self, phrases: LocalPhrases, source: Source) -> str:
         """A range with both ends, over a third of the ordinary values at least."""
         column, pool = self.ordered_column(source)
         width = self.rng.randint(len(pool) // 3, len(pool) - 1)
@@ -317,30 +324,30 @@ class _JoinDraft(Draft):
         column = self.rng.choice(columns)
         return column, sorted(domains.ordinary(column.type), key=sort_key)
 
-    def constant(self, phrases: _LocalPhrases, value: object, type_: DataType) -> str:
+    def constant(self, phrases: LocalPhrases, value: object, type_: DataType) -> str:
         return phrases.param(value) if self.rng.random() < 0.2 else literal(value, type_)
 
     def from_where(self, phrases: Phrases, items: Sequence[str], keys: Sequence[str], conditions: Sequence[str]) -> str:
         """FROM and WHERE; keys stand in USING, ON or WHERE, conditions in ON or WHERE."""
         rest = [f"({c})" if " OR " in c else c for c in conditions]
         if len(keys) == 1 and "=" not in keys[0]:
-            return _with_where(f"FROM {items[0]} JOIN {items[1]} USING ({keys[0]})", rest)
+            return with_where(f"FROM {items[0]} JOIN {items[1]} USING ({keys[0]})", rest)
         every = [*keys, *rest]
         if self.rng.random() < 0.4:
-            return _with_where(f"FROM {', '.join(items)}", self.rng.sample(every, len(every)))
+            return with_where(f"FROM {', '.join(items)}", self.rng.sample(every, len(every)))
         cut = max(1, self.rng.choice((len(keys), len(keys), 1, len(every))))
         on, where = every[:cut], every[cut:]
         self.rng.shuffle(on)
         word = self.rng.choice(("JOIN", "INNER JOIN"))
-        return _with_where(f"FROM {items[0]} {word} {items[1]} ON {' AND '.join(on)}", where)
+        return with_where(f"FROM {items[0]} {word} {items[1]} ON {' AND '.join(on)}", where)
 
 
-def _with_where(text: str, where: Sequence[str]) -> str:
+def with_where(text: str, where: Sequence[str]) -> str:
     return f"{text} WHERE {' AND '.join(where)}" if where else text
 
 
 @dataclass
-class _Ranges:
+class Ranges:
     """Conditions of one source whose constants are parameters, and the parameters' values."""
 
     rng: random.Random
@@ -389,8 +396,8 @@ class _Ranges:
         return f":{name}"
 
 
-def _paired_template(
-    rng: random.Random, draft: _JoinDraft, phrases: _LocalPhrases, count: int, table: dict[str, pa.Array]
+def paired_template(
+    rng: random.Random, draft: JoinDraft, phrases: LocalPhrases, count: int, table: dict[str, pa.Array]
 ) -> str:
     """A band or a distance in time whose ends are parameters; those of time are seconds."""
     if rng.random() < 0.5:
@@ -403,7 +410,7 @@ def _paired_template(
 
 
 def _bounded_template(
-    rng: random.Random, draft: _JoinDraft, phrases: _LocalPhrases, count: int, table: dict[str, pa.Array]
+    rng: random.Random, draft: JoinDraft, phrases: LocalPhrases, count: int, table: dict[str, pa.Array]
 ) -> str:
     """A narrow band whose ends are parameters, clustered or scattered."""
     spread = rng.choice((2, 40))
@@ -414,12 +421,12 @@ def _bounded_template(
     return draft.band(phrases, [":low", ":high"], forms)
 
 
-def _named(source: Source) -> str:
+def named(source: Source) -> str:
     relation = source.relation.name
     return relation if source.alias == relation else f"{relation} {source.alias}"
 
 
-def _window(rng: random.Random, sources: Sequence[Source], count: int, table: dict[str, pa.Array]) -> str:
+def template_window(rng: random.Random, sources: Sequence[Source], count: int, table: dict[str, pa.Array]) -> str:
     roll = rng.random()
     reach_s = min(reach_of(s.relation) for s in sources if isinstance(s.relation, Stream))
     if roll < 0.4:
@@ -431,7 +438,7 @@ def _window(rng: random.Random, sources: Sequence[Source], count: int, table: di
     return "BEGIN NOW - :w END NOW"
 
 
-def _slot_values(rng: random.Random, slot: Slot, count: int) -> pa.Array:
+def slot_values(rng: random.Random, slot: Slot, count: int) -> pa.Array:
     if slot.choices:
         return pa.array([rng.choice(slot.choices) for _ in range(count)], arrow_type(slot.type))
     return pa.array([random_value(rng, slot.type) for _ in range(count)], arrow_type(slot.type))
