@@ -82,7 +82,7 @@ class Scenario:
     wishes_once: bool = False  # all queries before the first batch, none dropped
     joins: bool = False  # most queries are select joins of two streams
     mixed: bool = False  # selections, joins of two sources and of three to six, each also as templates
-    loose: float = 0.0  # of the joins of many sources, the share in which no equality reaches one of them
+    loose: float = 0.2  # of the joins of many sources, the share in which no equality reaches one of them
     catalog: Catalog = field(init=False)
     arrivals: list[dict[str, pa.Table]] = field(init=False)
 

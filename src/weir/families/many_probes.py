@@ -163,7 +163,8 @@ class Join:
             row = part.edges[link.edge].ordered(None).rows[place].astype(np.int64)
             for other in others:
                 codes = self._found[other].codes[p][places[other.start][combination]]
-                same = part.codes_of_rows(other.edge)[row] == codes
+                # A key that does not occur in this part has no code there, as NULL has none.
+                same = (codes != NULL_KEY) & (part.codes_of_rows(other.edge)[row] == codes)
                 combination, row = combination[same], row[same]
             at.append(combination)
             rows.append(row + pool.offsets[p])
