@@ -28,14 +28,17 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests that kill processes mostly wait, so they run beside the others; their report comes at the end.
+# Three groups side by side, so that both cores are used: tests that kill processes mostly wait, those of answers compare
+# with the oracle, and the rest. Reports of the first two come at the end.
 test: lint
 	@$(BIN)/python -m pytest -m crash > .crash.log 2>&1 & crash=$$!; \
-	$(BIN)/python -m pytest -m "not crash"; rest=$$?; \
-	wait $$crash; killed=$$?; cat .crash.log; rm -f .crash.log; exit $$((rest + killed))
+	$(BIN)/python -m pytest -m "not crash" tests/answer > .answer.log 2>&1 & answer=$$!; \
+	$(BIN)/python -m pytest -m "not crash" --ignore tests/answer; rest=$$?; \
+	wait $$answer; answered=$$?; cat .answer.log; rm -f .answer.log; \
+	wait $$crash; killed=$$?; cat .crash.log; rm -f .crash.log; exit $$((rest + answered + killed))
 
 soak: $(STAMP)
-	@echo "100,000 comparisons with the oracle for selections, as many for joins and for all forms mixed, in two halves, then more seeds on Spark"
+	@echo "100,000 comparisons with the oracle for selections, for joins and for all forms mixed, in two halves, then Spark"
 	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" & first=$$!; \
 	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" && wait $$first
 	WEIR_SOAK=0/1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py
