@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from weir.index.bands.costs import STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import climb, make_run
-from weir.index.bands.strategies import STRATEGIES, Meeting
+from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles

@@ -1,4 +1,4 @@
-"""The strategies of band joins: kernels that find the boxes an event affects, and the choice among them.
+"""The strategies of band joins: kernels that find the boxes an event affects.
 
 What they are is said in `weir.index.bands.index`. All work on one layout, `Bands`: boxes in classes by the widths of
 their intervals and, within a class, by lo, and the same boxes in stabbing groups. Each leaves an event's boxes in
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from weir.index.bands.costs import DATA_OUTER, HOTSPOT, MERGE, SSI
 from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_whole, walk
 from weir.index.boxes import Int32s, Int64s
 from weir.index.jit import Scalar
@@ -20,13 +21,8 @@ from weir.index.joins.instructions import double_of, word_at
 from weir.index.joins.lean import lean
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
-STRATEGIES = ("query-outer", "data-outer", "merge", "ssi", "hotspot")  # a strategy's number is its place
-QUERY_OUTER, DATA_OUTER, MERGE, SSI, HOTSPOT = range(5)
-
 SHORT = 56  # intervals shorter than this are looked for in one word of bits
-# ns: a box that looks for its partner with a ladder, and a step of it without; a partner's search for boxes, a class of
-# it; a step of a merge; a group's search, a group that is reached; a box of a hotspot's rest.
-_LADDER_NS, _STEP_NS, _PARTNER_NS, _MERGE_NS, _GROUP_NS, _REACHED_NS = 1.2, 1.3, 40.0, 3.7, 18.0, 14.0
+_EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
 
 
 class Bands(NamedTuple):
@@ -64,25 +60,36 @@ class Meeting(NamedTuple):
 
 
 @lean
-def cheapest(bands: Bands, run: Run, m: Scalar) -> Scalar:
-    """The strategy that is expected to be cheapest for an event with m partners."""
-    n, n_groups, n_hot = np.float64(len(bands.lo)), len(bands.points), len(bands.hot)
-    log_m = np.log2(m + 1.0)
-    look_up = _LADDER_NS if len(run.cells) > 0 else _STEP_NS * log_m
-    best, least = QUERY_OUTER, n * look_up
-    cost = m * _PARTNER_NS * len(bands.longest)
-    if cost < least:
-        best, least = DATA_OUTER, cost
-    cost = (n + m * len(bands.longest)) * _MERGE_NS
-    if cost < least:
-        best, least = MERGE, cost
-    cost = n_groups * _GROUP_NS + min(np.float64(n_groups), np.float64(m)) * _REACHED_NS
-    if cost < least:
-        best, least = SSI, cost
-    cost = n_hot * _GROUP_NS + min(np.float64(n_hot), np.float64(m)) * _REACHED_NS + len(bands.scattered) * look_up
-    if cost < least:
-        best = HOTSPOT
-    return best
+def sample(bands: Bands, events: Meeting, run: Run, touched: Floats, stabbed: Floats) -> None:
+    """By class, means over some partners of some events: boxes that data-outer looks at for it, and that it lies in."""
+    count = 0
+    step = max(len(events.a) // _EVENTS, 1)
+    for event in range(step // 2, len(events.a), step):
+        begin, end = events.begin[event], events.end[event]
+        stride = max((end - begin) // _PARTNERS, 1)
+        for i in range(begin + stride // 2, end, stride):
+            d = difference(run.values[i], events.offset[event], run.is_double)
+            count += 1
+            for k in range(len(bands.longest)):
+                first, last = bands.classes[k], bands.classes[k + 1]
+                first = _first_lo(bands.lo, first, last, _least(d, bands.longest[k]))
+                last = _first_lo(bands.lo, first, last, d + 1) if d < KEY_MAX else last
+                touched[k] += last - first
+                apart = max((last - first) // _LOOKED_AT, 1)
+                for place in range(first + apart // 2, last, apart):
+                    stabbed[k] += apart if bands.hi[place] >= d else 0
+    for k in range(len(bands.longest)):
+        touched[k] /= max(count, 1)
+        stabbed[k] /= max(count, 1)
+
+
+@lean
+def _least(d: Scalar, longest: Scalar) -> Scalar:
+    """The least lo of a box that may contain d, in a class whose longest interval is given.
+
+    The class of the longest has intervals with open ends, and such that are too long for int64.
+    """
+    return d - longest if longest < KEY_MAX and d >= KEY_MIN + longest else np.int64(KEY_MIN)
 
 
 @lean
@@ -277,9 +284,7 @@ def _data_outer(
         d = difference(run.values[i], offset, run.is_double)
         for k in range(len(bands.longest)):
             last, longest = bands.classes[k + 1], bands.longest[k]
-            # The class of the longest has intervals with open ends, and such that are too long for int64.
-            least = d - longest if longest < KEY_MAX and d >= KEY_MIN + longest else np.int64(KEY_MIN)
-            place = _climb_to(bands, k, least, run.is_double)
+            place = _climb_to(bands, k, _least(d, longest), run.is_double)
             while place < last and bands.lo[place] <= d:
                 box = np.uint64(bands.boxes[place])
                 bit = np.uint64(1) << (box & np.uint64(63))
