@@ -17,11 +17,12 @@ from weir.index.bands.runs import Floats, Run, difference, first_above, first_no
 from weir.index.boxes import Int32s, Int64s
 from weir.index.jit import Scalar
 from weir.index.joins.affected import Scratch
-from weir.index.joins.instructions import double_of, word_at
+from weir.index.joins.instructions import double_of, prefetch, word_at
 from weir.index.joins.lean import lean
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 SHORT = 56  # intervals shorter than this are looked for in one word of bits
+_AT_ONCE = 32  # partners that data-outer looks up before it looks at what it finds there
 _EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
 
 
@@ -103,7 +104,7 @@ def stab(
     a, offset, begin, end = events.a[event], events.offset[event], events.begin[event], events.end[event]
     found = scratch.found
     if strategy == DATA_OUTER:
-        return _data_outer(bands, run, a, offset, begin, end, scratch.bits, found)
+        return _data_outer(bands, run, a, offset, begin, end, scratch.doubtful, scratch.bits, found)
     if strategy == MERGE:
         return _merge(bands, run, a, offset, begin, end, found)
     if strategy == SSI:
@@ -273,44 +274,61 @@ def _data_outer(
     offset: Scalar,
     begin: Scalar,
     end: Scalar,
+    starts: Int32s,
     marks: npt.NDArray[np.uint64],
     found: Int32s,
 ) -> Scalar:
-    """For every partner the boxes of each class whose lo is near enough below its difference; each box once."""
+    """For every partner the boxes of each class whose lo is near enough below its difference; each box once.
+
+    Some partners are looked up, and then some looked at: what one of them needs comes from memory while the next ones
+    are looked up, and nobody waits for it.
+    """
     used = 0
-    for i in range(begin, end):
-        if i > begin and run.values[i] == run.values[i - 1]:
-            continue
-        d = difference(run.values[i], offset, run.is_double)
+    lo, hi, boxes = bands.lo, bands.hi, bands.boxes
+    n_starts = min(len(starts), _AT_ONCE)
+    for first in range(begin, end, n_starts):
+        n = min(end - first, n_starts)
         for k in range(len(bands.longest)):
             last, longest = bands.classes[k + 1], bands.longest[k]
-            place = _climb_to(bands, k, _least(d, longest), run.is_double)
-            while place < last and bands.lo[place] <= d:
-                box = np.uint64(bands.boxes[place])
-                bit = np.uint64(1) << (box & np.uint64(63))
-                if bands.hi[place] >= d and not marks[box >> np.uint64(6)] & bit and _selects(bands, place, a):
-                    marks[box >> np.uint64(6)] |= bit
-                    found[used] = box
-                    used += 1
-                place += 1
+            for j in range(n):
+                d = difference(run.values[first + j], offset, run.is_double)
+                place = _near(bands, k, _least(d, longest), run.is_double)
+                starts[j] = place
+                prefetch(lo, place)
+                prefetch(hi, place)
+                prefetch(boxes, place)
+            for j in range(n):
+                i = first + j
+                if i > begin and run.values[i] == run.values[i - 1]:
+                    continue
+                d = difference(run.values[i], offset, run.is_double)
+                least = _least(d, longest)
+                place = np.int64(starts[j])
+                while place < last and lo[place] < least:
+                    place += 1
+                while place < last and lo[place] <= d:
+                    box = np.uint64(boxes[place])
+                    bit = np.uint64(1) << (box & np.uint64(63))
+                    if hi[place] >= d and not marks[box >> np.uint64(6)] & bit and _selects(bands, place, a):
+                        marks[box >> np.uint64(6)] |= bit
+                        found[used] = box
+                        used += 1
+                    place += 1
     for j in range(used):
         marks[found[j] >> 6] = 0
     return used
 
 
 @lean
-def _climb_to(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
-    """The first place of class k whose lo is not below `key`, by the ladder of the class."""
+def _near(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
+    """By the ladder of class k a place that is not far before the first whose lo is not below `key`."""
     first, last = bands.classes[k], bands.classes[k + 1]
     begin, end = bands.step_offsets[k], bands.step_offsets[k + 1]
     number = double_of(key ^ np.int64(KEY_MAX) if key < 0 else key) if is_double else np.float64(key)
     at = number * bands.step_scale[k, 0] + (bands.step_scale[k, 1] - 1.0)
     if begin == end or at != at:
         return _first_lo(bands.lo, first, last, key)
-    place = first + bands.steps[begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))]
-    while place < last and bands.lo[place] < key:
-        place += 1
-    return place
+    return first + bands.steps[begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))]
 
 
 @lean
