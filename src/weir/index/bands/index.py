@@ -13,7 +13,7 @@ partner's d. The strategies give the same answer:
 `auto` takes for each event the one whose estimate is least (`weir.index.bands.costs`). Boxes are in classes by the
 widths of their intervals, so that a few wide ones do not make partners look at all narrow ones.
 
-Size: 40 bytes a box and 16 more if any box constrains a, beside the plane.
+Size: 56 bytes a box and 16 more if any box constrains a, beside the plane.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from weir.index.bands.costs import STRATEGIES, Description, cheapest, event_costs, prepare
 from weir.index.bands.runs import Floats, Run, is_whole, ladder
-from weir.index.bands.strategies import SHORT, Bands, Meeting, sample, stab
+from weir.index.bands.strategies import SHORT, WIDE, Bands, Meeting, sample, stab
 from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, drop_muted, make_scratch, write_sorted
@@ -80,6 +80,7 @@ class BandIndex:
                 hi,
                 _hints(lo).view(np.int64) if is_double else _masks(lo, hi),
                 order.astype(np.int32),
+                np.stack((lo, np.minimum(width[order], WIDE) << 32 | order), axis=1).reshape(-1),
                 plane.a_lo[kept],
                 plane.a_hi[kept],
                 classes,

@@ -22,7 +22,8 @@ from weir.index.joins.lean import lean
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 SHORT = 56  # intervals shorter than this are looked for in one word of bits
-_AT_ONCE = 32  # partners that data-outer looks up before it looks at what it finds there
+WIDE = (1 << 31) - 1  # intervals of this width or more are not told apart by it
+_AT_ONCE = 16  # partners that data-outer looks up before it looks at what it finds there
 _EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
 
 
@@ -33,6 +34,7 @@ class Bands(NamedTuple):
     hi: Int64s  # int64[n]: greatest
     aids: Int64s  # int64[n]: of doubles lo as a number, its bits; of whole numbers, bits for a short interval's
     boxes: Int32s  # int32[n]: the box
+    near: Int64s  # int64[2n]: lo, then hi − lo in the upper half and the box in the lower; what one partner looks at
     a_lo: Int64s  # int64[n], or empty if no box constrains a
     a_hi: Int64s
     classes: Int64s  # int64[k+1]: the boxes of class i are classes[i] .. classes[i+1]
@@ -280,11 +282,11 @@ def _data_outer(
 ) -> Scalar:
     """For every partner the boxes of each class whose lo is near enough below its difference; each box once.
 
-    Some partners are looked up, and then some looked at: what one of them needs comes from memory while the next ones
-    are looked up, and nobody waits for it.
+    Some partners go together, from the ladder to its cells to the boxes: what all of them need next is asked for before
+    any of them waits for it.
     """
     used = 0
-    lo, hi, boxes = bands.lo, bands.hi, bands.boxes
+    near, hi, steps = bands.near, bands.hi, bands.steps
     n_starts = min(len(starts), _AT_ONCE)
     for first in range(begin, end, n_starts):
         n = min(end - first, n_starts)
@@ -292,11 +294,16 @@ def _data_outer(
             last, longest = bands.classes[k + 1], bands.longest[k]
             for j in range(n):
                 d = difference(run.values[first + j], offset, run.is_double)
-                place = _near(bands, k, _least(d, longest), run.is_double)
-                starts[j] = place
-                prefetch(lo, place)
-                prefetch(hi, place)
-                prefetch(boxes, place)
+                starts[j] = _step(bands, k, _least(d, longest), run.is_double)
+                prefetch(steps, np.int64(starts[j]))
+            for j in range(n):
+                if starts[j] >= 0:
+                    starts[j] = bands.classes[k] + steps[starts[j]]
+                else:
+                    d = difference(run.values[first + j], offset, run.is_double)
+                    starts[j] = _first_lo(bands.lo, bands.classes[k], last, _least(d, longest))
+                prefetch(near, 2 * np.int64(starts[j]))
+                prefetch(near, 2 * np.int64(starts[j]) + 7)  # a line has eight numbers
             for j in range(n):
                 i = first + j
                 if i > begin and run.values[i] == run.values[i - 1]:
@@ -304,15 +311,18 @@ def _data_outer(
                 d = difference(run.values[i], offset, run.is_double)
                 least = _least(d, longest)
                 place = np.int64(starts[j])
-                while place < last and lo[place] < least:
+                while place < last and near[2 * place] < least:
                     place += 1
-                while place < last and lo[place] <= d:
-                    box = np.uint64(boxes[place])
-                    bit = np.uint64(1) << (box & np.uint64(63))
-                    if hi[place] >= d and not marks[box >> np.uint64(6)] & bit and _selects(bands, place, a):
-                        marks[box >> np.uint64(6)] |= bit
-                        found[used] = box
-                        used += 1
+                while place < last and near[2 * place] <= d:
+                    rest = near[2 * place + 1]
+                    width = rest >> 32
+                    if d - near[2 * place] <= width if width < WIDE else hi[place] >= d:
+                        box = np.uint64(rest) & np.uint64(0xFFFF_FFFF)
+                        bit = np.uint64(1) << (box & np.uint64(63))
+                        if not marks[box >> np.uint64(6)] & bit and _selects(bands, place, a):
+                            marks[box >> np.uint64(6)] |= bit
+                            found[used] = box
+                            used += 1
                     place += 1
     for j in range(used):
         marks[found[j] >> 6] = 0
@@ -320,15 +330,14 @@ def _data_outer(
 
 
 @lean
-def _near(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
-    """By the ladder of class k a place that is not far before the first whose lo is not below `key`."""
-    first, last = bands.classes[k], bands.classes[k + 1]
+def _step(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
+    """The place in `steps` of the cell of `key`, or of the one before; −1 if the ladder of class k does not say."""
     begin, end = bands.step_offsets[k], bands.step_offsets[k + 1]
     number = double_of(key ^ np.int64(KEY_MAX) if key < 0 else key) if is_double else np.float64(key)
     at = number * bands.step_scale[k, 0] + (bands.step_scale[k, 1] - 1.0)
     if begin == end or at != at:
-        return _first_lo(bands.lo, first, last, key)
-    return first + bands.steps[begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))]
+        return np.int64(-1)
+    return begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))
 
 
 @lean
