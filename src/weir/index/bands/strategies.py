@@ -22,7 +22,7 @@ from weir.index.joins.lean import lean
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 SHORT = 56  # intervals shorter than this are looked for in one word of bits
-WIDE = (1 << 31) - 1  # intervals of this width or more are not told apart by it
+WIDE = (1 << 31) - 1  # a width that stands for itself and all greater ones
 _AT_ONCE = 16  # partners that data-outer looks up before it looks at what it finds there
 _EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
 
@@ -34,7 +34,7 @@ class Bands(NamedTuple):
     hi: Int64s  # int64[n]: greatest
     aids: Int64s  # int64[n]: of doubles lo as a number, its bits; of whole numbers, bits for a short interval's
     boxes: Int32s  # int32[n]: the box
-    near: Int64s  # int64[2n]: lo, then hi − lo in the upper half and the box in the lower; what one partner looks at
+    near: Int64s  # int64[2n]: lo, then in its upper half hi − lo, or WIDE, and in its lower the box: what partners see
     a_lo: Int64s  # int64[n], or empty if no box constrains a
     a_hi: Int64s
     classes: Int64s  # int64[k+1]: the boxes of class i are classes[i] .. classes[i+1]
@@ -287,43 +287,45 @@ def _data_outer(
     """
     used = 0
     near, hi, steps = bands.near, bands.hi, bands.steps
+    one, two = np.uint64(1), np.uint64(2)
     n_starts = min(len(starts), _AT_ONCE)
     for first in range(begin, end, n_starts):
         n = min(end - first, n_starts)
         for k in range(len(bands.longest)):
-            last, longest = bands.classes[k + 1], bands.longest[k]
-            for j in range(n):
-                d = difference(run.values[first + j], offset, run.is_double)
-                starts[j] = _step(bands, k, _least(d, longest), run.is_double)
-                prefetch(steps, np.int64(starts[j]))
-            for j in range(n):
-                if starts[j] >= 0:
-                    starts[j] = bands.classes[k] + steps[starts[j]]
-                else:
+            last, longest = np.uint64(2 * bands.classes[k + 1]), bands.longest[k]
+            is_narrow = longest < WIDE
+            if bands.step_offsets[k] < bands.step_offsets[k + 1]:
+                for j in range(n):
                     d = difference(run.values[first + j], offset, run.is_double)
-                    starts[j] = _first_lo(bands.lo, bands.classes[k], last, _least(d, longest))
-                prefetch(near, 2 * np.int64(starts[j]))
-                prefetch(near, 2 * np.int64(starts[j]) + 7)  # a line has eight numbers
+                    starts[j] = _step(bands, k, _least(d, longest), run.is_double)
+                    prefetch(steps, np.int64(starts[j]))
+                for j in range(n):
+                    starts[j] = bands.classes[k] + steps[starts[j]]
+                    prefetch(near, 2 * np.int64(starts[j]))
+                    prefetch(near, 2 * np.int64(starts[j]) + 7)  # a line has eight numbers
+            else:
+                for j in range(n):
+                    d = difference(run.values[first + j], offset, run.is_double)
+                    starts[j] = _first_lo(bands.lo, bands.classes[k], bands.classes[k + 1], _least(d, longest))
             for j in range(n):
                 i = first + j
                 if i > begin and run.values[i] == run.values[i - 1]:
                     continue
                 d = difference(run.values[i], offset, run.is_double)
                 least = _least(d, longest)
-                place = np.int64(starts[j])
-                while place < last and near[2 * place] < least:
-                    place += 1
-                while place < last and near[2 * place] <= d:
-                    rest = near[2 * place + 1]
-                    width = rest >> 32
-                    if d - near[2 * place] <= width if width < WIDE else hi[place] >= d:
-                        box = np.uint64(rest) & np.uint64(0xFFFF_FFFF)
-                        bit = np.uint64(1) << (box & np.uint64(63))
-                        if not marks[box >> np.uint64(6)] & bit and _selects(bands, place, a):
-                            marks[box >> np.uint64(6)] |= bit
-                            found[used] = box
-                            used += 1
-                    place += 1
+                at = np.uint64(2 * np.int64(starts[j]))
+                while at < last and near[at] < least:
+                    at += two
+                while at < last and near[at] <= d:
+                    rest = near[at + one]
+                    box = np.uint64(rest) & np.uint64(0xFFFF_FFFF)
+                    bit = one << (box & np.uint64(63))
+                    inside = d - near[at] <= rest >> 32 if is_narrow else hi[at >> one] >= d
+                    if inside and not marks[box >> np.uint64(6)] & bit and _selects(bands, at >> one, a):
+                        marks[box >> np.uint64(6)] |= bit
+                        found[used] = box
+                        used += 1
+                    at += two
     for j in range(used):
         marks[found[j] >> 6] = 0
     return used
@@ -331,12 +333,12 @@ def _data_outer(
 
 @lean
 def _step(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
-    """The place in `steps` of the cell of `key`, or of the one before; −1 if the ladder of class k does not say."""
+    """The place in `steps` of the cell before that of `key`; a key that is no number lies below or above all."""
     begin, end = bands.step_offsets[k], bands.step_offsets[k + 1]
     number = double_of(key ^ np.int64(KEY_MAX) if key < 0 else key) if is_double else np.float64(key)
     at = number * bands.step_scale[k, 0] + (bands.step_scale[k, 1] - 1.0)
-    if begin == end or at != at:
-        return np.int64(-1)
+    if at != at:
+        return begin if key < 0 else end - 1
     return begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))
 
 
