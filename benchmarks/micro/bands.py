@@ -29,9 +29,10 @@ from benchmarks.micro.joins import id_write_rates
 from benchmarks.micro.timing import events_within, rate
 from benchmarks.peers.bands import PEERS, BandPeer, joined_rows, scan
 from benchmarks.workloads import BandWorkload, w4, w4_even
+from weir.index.bands.costs import STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import make_run
-from weir.index.bands.strategies import STRATEGIES, Meeting
+from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Matches
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, NULL_KEY

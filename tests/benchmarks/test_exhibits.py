@@ -37,6 +37,7 @@ WANTED = (
     *("ssi-2", "ssi-7a", "ssi-7b", "ssi-8a", "ssi-8b", "ssi-9", "ssi-10a", "ssi-10b", "ssi-11", "ssi-t2"),
     *(f"ssi-{k}" for k in range(12, 21)),
     "hist-12",
+    "psoup-11",
 )
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "exhibits"
 

@@ -58,12 +58,14 @@ from weir.algebra.schema import (
 from weir.errors import RegisterError
 from weir.families import join_segments
 from weir.families.evaluate import truth
-from weir.families.join_matching import JoinMatches
+from weir.families.join_matching import CHOICES, JoinMatches
 from weir.families.join_segments import JoinSegment
 from weir.families.joins import joined
 from weir.families.partner_rows import PartnerRows
 from weir.families.segments import Group
+from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
 from weir.index.boxes import OverBudget
+from weir.index.joins.costs import DEFAULT, make_costs
 from weir.index.joins.search import STRATEGIES
 from weir.plan.registration import constant_value, constants_table, plan_registration
 from weir.settings import Settings
@@ -344,6 +346,32 @@ def test_random_sql_finds_what_its_condition_says(seed: int) -> None:
                 got = triples(segment, side, found, ids)
                 assert got == expected, (seed, family.name, side, strategy, _difference(got, expected))
     assert found_any
+
+
+def test_the_given_costs_choose_the_strategy_of_a_band_join() -> None:
+    text = "SELECT t.i AS x FROM trade t, quote q WHERE q.b - t.b BETWEEN :lo AND :hi"
+    params = pa.table({"lo": [-40, -3, 5], "hi": [-10, 4, 60]})
+    planned = plan_registration(text, params, CATALOG, SETTINGS)
+    group = Group(planned.shape.query, constants_table(planned, params), 0)
+    segment = JoinSegment.build(joined(planned.shape.query, CATALOG).family, [group], CATALOG, settings=SETTINGS)
+    rng = random.Random(3)
+    sides = (Rows(rng, 30, 500), Rows(rng, 40, 9_000))
+    unmuted = np.zeros(len(segment.ids), np.uint8)
+    for side in (0, 1):
+        events, others = sides[side], sides[1 - side]
+        rows = partner_rows(segment, 1 - side, others.table, others.ids, others.times)
+        expected = segment.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS)
+        pairs = triples(segment, side, expected, events.ids)
+        assert pairs
+        for number, name in enumerate(BAND_STRATEGIES):
+            weights = np.full(DEFAULT.bands.shape, 1e6)
+            weights[number] = 1e-6
+            costs = make_costs(DEFAULT.terms, weights)
+            found = segment.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS, costs=costs)
+            assert triples(segment, side, found, events.ids) == pairs, name
+            assert isinstance(found, JoinMatches)
+            chosen = {CHOICES[k] for k in np.flatnonzero(found.choices)}
+            assert chosen == {f"band {name}"}, side
 
 
 def _expected_of_sql(

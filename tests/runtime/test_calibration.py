@@ -8,12 +8,21 @@ import numpy as np
 import pytest
 
 from weir.errors import OpenError
+from weir.index.bands import costs as band_costs
+from weir.index.bands.index import BandIndex
 from weir.index.joins.costs import DEFAULT, HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
 from weir.index.joins.search import STRATEGIES
-from weir.runtime import calibration
-from weir.runtime.calibration import Fit, Shape, calibrate, draw, fit_terms, load, main, measure, store
+from weir.runtime import band_calibration, calibration, fits
+from weir.runtime.calibration import Calibration, Shape, calibrate, draw, fit_terms, load, main, measure, store
+from weir.runtime.fits import Fit, fit_each
 from weir.store.files import LocalFiles, ObjectFiles, open_files
 
+TINY_BANDS = (
+    band_calibration.Shape(300, 400, True, 1e-3, 0.1, 5, 0.5, 5_000, False),
+    band_calibration.Shape(200, 300, True, 1e-3, 0.0, 0, 0.0, 10**9, False),
+    band_calibration.Shape(300, 2_000, False, 1e-3, 0.1, 5, 0.5, 10**6, True),
+    band_calibration.Shape(900, 2_000, False, 1e-2, 0.0, 0, 0.0, 10**5, False),
+)
 TINY = (Shape(300, 500, 0.5, 0.1, 0.01, True, 10**6), Shape(900, 2_000, 0.1, 0.02, 0.001, False, 10**4))
 
 
@@ -104,15 +113,21 @@ def test_relative_errors_count() -> None:
 
 @pytest.mark.parametrize(("freedom", "expected"), [(5, 2.571), (10, 2.228), (30, 2.042), (200, 1.972), (10**6, 1.960)])
 def test_quantiles_of_student(freedom: int, expected: float) -> None:
-    assert calibration._t_quantile(freedom) == pytest.approx(expected, rel=0.01)
+    assert fits._t_quantile(freedom) == pytest.approx(expected, rel=0.01)
 
 
 # ── keeping ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def some_fit(weight: float = 2.0) -> Fit:
-    terms = np.full((N_STRATEGIES, N_TERMS), weight)
-    return Fit(terms, terms - 1, terms + 1, terms > 0, np.zeros(N_STRATEGIES), 10)
+def some_fit(weight: float = 2.0) -> Calibration:
+    return Calibration(
+        the_same(weight, STRATEGIES, TERMS), the_same(weight + 1, band_costs.STRATEGIES, band_costs.TERMS)
+    )
+
+
+def the_same(weight: float, strategies: tuple[str, ...], names: tuple[str, ...]) -> Fit:
+    terms = np.full((len(strategies), len(names)), weight)
+    return Fit(terms, terms - 1, terms + 1, terms > 0, np.zeros(len(strategies)), 10, strategies, names)
 
 
 def the_document(folder: Path) -> Path:
@@ -126,7 +141,9 @@ def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
         store(files, some_fit(2.5))
         found = load(files)
         assert np.array_equal(found.terms, np.full((N_STRATEGIES, N_TERMS), 2.5))
+        assert np.array_equal(found.bands, np.full((band_costs.N_STRATEGIES, band_costs.N_TERMS), 3.5))
         assert found.terms.flags == DEFAULT.terms.flags, "kernels are compiled once"
+        assert found.bands.flags == DEFAULT.bands.flags
     assert isinstance(files, ObjectFiles)
 
 
@@ -175,6 +192,42 @@ def test_a_whole_document_with_unusable_weights_is_ignored(terms: object, tmp_pa
     assert load(files) is DEFAULT
 
 
+def keep(files: LocalFiles, **document: object) -> None:
+    whole = calibration._dependencies() | document
+    calibration.caches.save(files, calibration.KIND, 1, [calibration.json.dumps(whole).encode()])
+
+
+def test_a_document_from_before_band_joins_is_loaded_with_their_default_weights(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    keep(files, terms=[[2.0] * N_TERMS] * N_STRATEGIES)
+    found = load(files)
+    assert bool(np.all(found.terms == 2.0))
+    assert np.array_equal(found.bands, DEFAULT.bands)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": calibration.VERSION + 1},
+        {"version": "two"},
+        {"bands": None},
+        {"bands": {"terms": [[1.0]]}},
+        {"bands": {"terms": [[-1.0] * band_costs.N_TERMS] * band_costs.N_STRATEGIES}},
+    ],
+)
+def test_a_document_that_is_newer_or_has_unusable_weights_of_bands_is_ignored(
+    changes: dict[str, object], tmp_path: Path
+) -> None:
+    files = LocalFiles(tmp_path)
+    good: dict[str, object] = {
+        "version": calibration.VERSION,
+        "terms": [[2.0] * N_TERMS] * N_STRATEGIES,
+        "bands": {"terms": [[2.0] * band_costs.N_TERMS] * band_costs.N_STRATEGIES},
+    }
+    keep(files, **(good | changes))
+    assert load(files) is DEFAULT
+
+
 # ── measuring ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -211,13 +264,63 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         main(str(tmp_path), quick=True)
     (tmp_path / "weir.json").write_text("{}")
     monkeypatch.setattr(calibration, "QUICK", TINY)
+    monkeypatch.setattr(band_calibration, "QUICK", TINY_BANDS)
     printed = main(str(tmp_path), quick=True)
-    assert {line.split()[0] for line in printed.splitlines()[1:]} == set(STRATEGIES)
+    joins, bands = printed.split("\n\nband joins\n")
+    assert {line.split()[0] for line in joins.splitlines()[1:]} == set(STRATEGIES)
+    assert {line.split()[0] for line in bands.splitlines()[1:]} == set(band_costs.STRATEGIES)
+    assert bands.count("median error") == band_costs.N_STRATEGIES
     found = load(LocalFiles(tmp_path))
     assert found is not DEFAULT
     assert bool(np.all(found.terms.sum(axis=1) > 0))
+    assert bool(np.all(found.bands.sum(axis=1) > 0))
 
 
 def test_calibrating_without_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "QUICK", TINY)
-    assert calibrate(None, quick=True).samples == 200
+    monkeypatch.setattr(band_calibration, "QUICK", TINY_BANDS)
+    found = calibrate(None, quick=True)
+    assert found.joins.samples == 200
+    assert found.bands.samples == 80
+
+
+def test_measuring_bands_gives_a_cost_for_every_event_and_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    values, cycles = band_calibration.measure(TINY_BANDS, 15, said.append)
+    assert values.shape == (60, band_costs.N_STRATEGIES, band_costs.N_TERMS)
+    assert bool(np.all(cycles > 0))
+    assert bool(np.all(np.isfinite(values)))
+    assert len(said) == len(TINY_BANDS)
+    shown = values.any(axis=0)
+    assert shown.any(axis=0).all(), "workloads differ in every term"
+    monkeypatch.setattr(band_calibration, "TOUCHED_MAX", 0)
+    _, cycles = band_calibration.measure(TINY_BANDS[:1], 15)
+    assert np.isnan(cycles[:, band_costs.DATA_OUTER]).all(), "what nobody would choose is left out"
+    assert not np.isnan(np.delete(cycles, band_costs.DATA_OUTER, axis=1)).any()
+
+
+def test_terms_of_bands_are_what_the_table_says() -> None:
+    """A whole run with a ladder of units; other cases are compared event by event where indexes are tested."""
+    plane, events, run = band_calibration.draw(TINY_BANDS[0], 10, seed=4)
+    index = BandIndex.build(plane, is_double=False)
+    table = band_calibration.term_table(index, events, run)
+    of = {name: k for k, name in enumerate(band_costs.TERMS)}
+    arrays = index.arrays()
+    n, m, classes, groups = 300, 400, len(arrays["bands_longest"]), len(arrays["bands_points"])
+    assert bool(np.all(table[:, :, of["event"]] == 1))
+    assert table[0, :, of["boxes"]].tolist() == [n, 0, n, 0, 0]
+    assert table[0, :, of["steps"]] == pytest.approx(
+        [0, 0, 0, groups * np.log2(1 + m), len(arrays["bands_scattered"]) * np.log2(1 + m)]
+    )
+    assert table[0, :, of["visits"]].tolist() == [classes, classes * m, classes * m, groups, len(arrays["bands_hot"])]
+    assert table[0, :, of["reached"]].tolist() == [0, 0, 0, min(groups, m), min(len(arrays["bands_hot"]), m)]
+    assert not table[0, :, of["doubles"]].any()
+
+
+def test_weights_are_found_without_what_was_not_measured() -> None:
+    values, ns, terms = planted(3, noise=0.0)
+    rng = np.random.default_rng(1)
+    ns[rng.random(ns.shape) < 0.3] = np.nan
+    fit = fit_each(values, ns, STRATEGIES, TERMS)
+    assert fit.terms == pytest.approx(terms, rel=1e-6, abs=1e-6)
+    assert fit.errors == pytest.approx(np.zeros(N_STRATEGIES), abs=1e-9)

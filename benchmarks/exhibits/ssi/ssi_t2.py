@@ -16,7 +16,8 @@ from benchmarks.exhibits.exhibit import Check, Exhibit, Run, Size, by_size
 from weir.index.boxes import Int64s
 from weir.index.joins.costs import HOTSPOT, JOIN_FIRST, N_STRATEGIES, N_TERMS, SELECT_FIRST, TERMS, VANILLA
 from weir.index.joins.partners import build_partners, locate
-from weir.runtime.calibration import Shape, fit_terms, interval_of_slope, measure
+from weir.runtime.calibration import Shape, fit_terms, measure
+from weir.runtime.fits import interval_of_slope
 
 KEYS = 10_001  # values of the join attribute, as in Table I
 

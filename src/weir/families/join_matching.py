@@ -17,7 +17,7 @@ from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.schema import Kind
 from weir.families.bounds import Ints
 from weir.families.evaluate import evaluate
-from weir.index.bands.strategies import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import N_STRATEGIES, Costs
 from weir.index.joins.enumeration import Checks, Side

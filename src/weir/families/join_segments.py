@@ -265,7 +265,7 @@ class JoinSegment:
                 timed = part.is_timed(*reach)
                 if part.difference >= 0:
                     search, positions, row_of_place = self._band_search(
-                        part, side, meeting, keys, events, times, rows, muted, sign, timed, strategy
+                        part, side, meeting, keys, events, times, rows, muted, sign, timed, strategy, costs
                     )
                 else:
                     search, positions, row_of_place = self._search(
@@ -335,6 +335,7 @@ class JoinSegment:
         sign: int,
         timed: bool,
         strategy: str,
+        costs: Costs,
     ) -> tuple[Search, Ints, Int32s]:
         """The same for a part that is reached through a difference."""
         of = self._difference(part.difference)
@@ -362,7 +363,7 @@ class JoinSegment:
             self._partners(part, 1 - side, rows, row_of_place[bands.nulls :], sign if timed else 0),
             muted if part.conditions is None else muted[part.slot_of_box],
             BAND_STRATEGY.get(strategy, strategy),
-            DEFAULT,
+            costs,
         )
         return search, meeting.events[order], row_of_place[bands.nulls :]
 

@@ -1,16 +1,13 @@
 """Calibration: what the terms of the cost model weigh on this machine (SSI, 4.1 and Table II).
 
 Every strategy is run over a grid of synthetic workloads, with its cycles counted event by event, and the weights of
-`weir.index.joins.costs` are fitted to them. A fit is kept in a weir's cache with what it depends on: the sources of the
+`weir.index.joins.costs` are fitted to them (`weir.runtime.fits`); those of band joins likewise, over workloads of their
+own (`weir.runtime.band_calibration`). A fit is kept in a weir's cache with what it depends on: the sources of the
 kernels, the processor and NumPy's major version. One that is damaged, or that another machine or other sources made, is
 ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a result.
 
-The fit is least squares with two adjustments. Errors count relative to the cost, since costs span four orders and a
-router that errs by 100 ns on a scan of a millisecond errs nowhere, but one that errs by 100 ns on a probe of 100 ns
-does. And no weight is negative, or the cost of some event would be: terms whose weight would be are left out one by
-one, as are those whose 95 % interval contains 0, because a term that the measurements do not show only carries noise.
-
-Cost: about 20 s, a few with `quick`. Calibrate on an idle machine: what else runs takes the caches away.
+Cost: about half a minute, a few seconds with `quick`. Calibrate on an idle machine: what else runs takes the caches
+away.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from weir.errors import OpenError
+from weir.index.bands import costs as band_costs
 from weir.index.boxes import Int64s
 from weir.index.jit import source_hash
 from weir.index.joins.costs import (
@@ -42,14 +39,15 @@ from weir.index.joins.costs import (
 from weir.index.joins.instructions import cycles as cycle_counter
 from weir.index.joins.planes import Plane, check
 from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.runtime import band_calibration
+from weir.runtime.fits import Bools, Fit, fit_each, least_squares, shown_columns
 from weir.store import caches
 from weir.store.files import Files, open_files
 
 KIND = "costs"  # of the cache document
+VERSION = 2  # of what it holds; 1 knew nothing of band joins, whose weights are then those that come with Weir
 RUN_MAX = 2_000  # longest run of partners in the workloads
 REPEATS = 5  # of which the fastest counts, event by event: the others were interrupted
-
-Bools = npt.NDArray[np.bool_]
 
 
 class Shape(NamedTuple):
@@ -73,34 +71,19 @@ class Events(NamedTuple):
     values: Int64s
 
 
-class Fit(NamedTuple):
-    """Weights with their intervals; a term that was left out has weight 0 and an empty interval."""
+class Calibration(NamedTuple):
+    """What is fitted."""
 
-    terms: Floats  # float64[strategy, term]: ns
-    low: Floats  # float64[strategy, term]: 95 % interval
-    high: Floats
-    kept: Bools  # bool[strategy, term]
-    errors: Floats  # float64[strategy]: median relative error of the fitted cost
-    samples: int  # events measured for each strategy
+    joins: Fit
+    bands: Fit
 
     @property
     def costs(self) -> Costs:
-        return make_costs(self.terms)
-
-    def shows(self) -> Bools:
-        """bool[strategy, term]: the interval is there and excludes 0."""
-        return np.asarray(self.kept & ((self.low > 0) | (self.high < 0)), dtype=np.bool_)
+        return make_costs(self.joins.terms, self.bands.terms)
 
     def table(self) -> str:
-        """The weights as text, a line each."""
-        lines = [f"{'strategy':13} {'term':9} {'ns':>11}  95 % interval"]
-        for s, name in enumerate(STRATEGIES):
-            for k in np.flatnonzero(self.kept[s]):
-                interval = f"[{self.low[s, k]:.4g}, {self.high[s, k]:.4g}]"
-                doubt = "" if self.shows()[s, k] else "  contains 0"
-                lines.append(f"{name:13} {TERMS[k]:9} {self.terms[s, k]:11.4g}  {interval}{doubt}")
-            lines.append(f"{name:13} median error {self.errors[s]:.0%} over {self.samples:,} events")
-        return "\n".join(lines)
+        """All weights as text."""
+        return f"{self.joins.table()}\n\nband joins\n{self.bands.table()}"
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────
@@ -111,43 +94,66 @@ def main(location: str, quick: bool = False, progress: Callable[[str], None] | N
     files = open_files(location)
     if not files.exists("weir.json"):
         raise OpenError(f"'{location}' is not a weir", hint="make one with `weir stream FOLDER NAME COLUMNS --time …`")
-    fit = calibrate(progress, quick=quick)
-    store(files, fit)
-    return fit.table()
+    found = calibrate(progress, quick=quick)
+    store(files, found)
+    return found.table()
 
 
-def calibrate(progress: Callable[[str], None] | None = None, *, quick: bool = False) -> Fit:
-    """Run every strategy over the grid of workloads and fit its weights."""
+def calibrate(progress: Callable[[str], None] | None = None, *, quick: bool = False) -> Calibration:
+    """Run every strategy over the grids of workloads and fit its weights."""
     values, ns = measure(QUICK if quick else FULL, 100 if quick else 200, progress)
-    return fit_terms(values, ns)
+    return Calibration(fit_terms(values, ns), calibrate_bands(progress, quick=quick))
 
 
-def store(files: Files, fit: Fit) -> None:
-    """Keep a fit with what it depends on. Newer ones go first, and seconds make a number that only grows."""
-    document = {**_dependencies(), "terms": fit.terms.tolist(), "samples": fit.samples, "errors": fit.errors.tolist()}
+def calibrate_bands(progress: Callable[[str], None] | None = None, *, quick: bool = False) -> Fit:
+    """The same for band joins alone."""
+    shapes = band_calibration.QUICK if quick else band_calibration.FULL
+    values, cycles = band_calibration.measure(shapes, 20 if quick else 40, progress)
+    return fit_each(values, np.maximum(cycles * ns_per_cycle(), 1.0), band_costs.STRATEGIES, band_costs.TERMS)
+
+
+def store(files: Files, found: Calibration) -> None:
+    """Keep weights with what they depend on. Newer ones go first, and seconds make a number that only grows."""
+    document = {
+        **_dependencies(),
+        "version": VERSION,
+        "terms": found.joins.terms.tolist(),
+        "samples": found.joins.samples,
+        "errors": found.joins.errors.tolist(),
+        "bands": {
+            "terms": found.bands.terms.tolist(),
+            "samples": found.bands.samples,
+            "errors": found.bands.errors.tolist(),
+        },
+    }
     caches.save(files, KIND, int(time.time()), [json.dumps(document).encode()], ".json")
 
 
 def load(files: Files) -> Costs:
     """The weights that were fitted on this machine for these kernels; those that come with Weir if there are none."""
     for _, parts in caches.load(files, KIND):
-        terms = _believed(parts)
-        if terms is not None:
-            return make_costs(terms)
+        found = _believed(parts)
+        if found is not None:
+            return found
     return DEFAULT
 
 
-def _believed(parts: Sequence[bytes]) -> Floats | None:
+def _believed(parts: Sequence[bytes]) -> Costs | None:
     """The weights of a document that is about this machine and these kernels; None for any other."""
     try:
         document = json.loads(parts[0])
-        if any(document[key] != value for key, value in _dependencies().items()):
+        version = document.get("version", 1)
+        if version > VERSION or any(document[key] != value for key, value in _dependencies().items()):
             return None
         terms = np.array(document["terms"], dtype=np.float64)
-    except (ValueError, TypeError, LookupError):  # whole, but not one of ours
+        bands = np.array(document["bands"]["terms"], dtype=np.float64) if version > 1 else DEFAULT.bands
+    except (ValueError, TypeError, LookupError, AttributeError):  # whole, but not one of ours
         return None
-    usable = terms.shape == (N_STRATEGIES, N_TERMS) and bool(np.all(np.isfinite(terms) & (terms >= 0)))
-    return terms if usable else None
+    usable = all(
+        table.shape == known.shape and bool(np.all(np.isfinite(table) & (table >= 0)))
+        for table, known in zip((terms, bands), DEFAULT, strict=True)
+    )
+    return make_costs(terms, bands) if usable else None
 
 
 def _dependencies() -> dict[str, str]:
@@ -296,8 +302,8 @@ def fit_terms(values: Floats, ns: Floats, columns: Bools | None = None) -> Fit:
         if columns is None and s == HOTSPOT:
             parts = _parts(terms)
             factors, spread = np.zeros(len(parts)), np.zeros(len(parts))
-            shown = _shown_columns(x @ parts.T, y)
-            factors[shown], spread[shown] = _least_squares(x @ parts[shown].T, y)
+            shown = shown_columns(x @ parts.T, y)
+            factors[shown], spread[shown] = least_squares(x @ parts[shown].T, y)
             terms[s], low[s], high[s] = (
                 factors @ parts,
                 (factors - spread) @ _parts(low),
@@ -305,14 +311,14 @@ def fit_terms(values: Floats, ns: Floats, columns: Bools | None = None) -> Fit:
             )
             kept[s] = terms[s] > 0
         else:
-            kept[s] = _shown_columns(x, y) if columns is None else columns[s]
+            kept[s] = shown_columns(x, y) if columns is None else columns[s]
             if not kept[s].any():
                 continue
-            weights, spread = _least_squares(x[:, kept[s]], y)
+            weights, spread = least_squares(x[:, kept[s]], y)
             terms[s, kept[s]] = weights
             low[s, kept[s]], high[s, kept[s]] = weights - spread, weights + spread
         errors[s] = np.median(np.abs(x @ terms[s] - y) / y)
-    return Fit(terms, low, high, kept, errors, len(ns))
+    return Fit(terms, low, high, kept, errors, len(ns), STRATEGIES, TERMS)
 
 
 def _parts(terms: Floats) -> Floats:
@@ -325,54 +331,3 @@ def _parts(terms: Floats) -> Floats:
     of_lookups = {name: lookups[name] for name in ("lookups", "turns", "coded", "unsure", "doubted")}
     of_lookups["selected"] = lookups["touched"]
     return np.array([[part.get(name, 0.0) for name in TERMS] for part in ({"event": 1.0}, of_groups, of_lookups)])
-
-
-def interval_of_slope(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """The weight of one term by itself, and its 95 % interval."""
-    weights, spread = _least_squares(x[:, None], y)
-    return float(weights[0]), float(weights[0] - spread[0]), float(weights[0] + spread[0])
-
-
-def _shown_columns(x: Floats, y: Floats) -> Bools:
-    """The columns that are left when the worst is taken out until all have a positive weight beyond doubt."""
-    kept: Bools = np.asarray(np.any(x != 0, axis=0), dtype=np.bool_)
-    while np.count_nonzero(kept) > 1:
-        weights, spread = _least_squares(x[:, kept], y)
-        sure = weights / np.maximum(spread, np.finfo(np.float64).tiny)  # above 1: the interval is right of 0
-        worst = int(np.argmin(sure))
-        if sure[worst] > 1.0:
-            break
-        kept[np.flatnonzero(kept)[worst]] = False
-    return kept
-
-
-def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Weights that minimise relative errors, and half the width of their 95 % intervals.
-
-    The first round divides by what was measured, the second by what was fitted: a measurement that came out too low by
-    chance must not count more for it. Columns are brought to one size, as they differ by many orders.
-    """
-    size = np.linalg.norm(x / y[:, None], axis=0)
-    size[size == 0] = 1.0
-    scale = y
-    for _ in range(3):
-        scaled, target = x / scale[:, None] / size, y / scale
-        found = np.linalg.lstsq(scaled, target, rcond=None)[0]
-        scale = np.clip((x / size) @ found, y / 4, y * 4)  # far off, the fit is no better judge than the measurement
-    inverse = np.linalg.pinv(scaled.T @ scaled)
-    left = max(len(y) - x.shape[1], 1)
-    # The sandwich: it holds when errors differ between events, as they do between workloads.
-    meat = scaled * (target - scaled @ found)[:, None]
-    variance = np.einsum("ij,jk,ik->i", inverse, meat.T @ meat, inverse) * (len(y) / left)
-    return found / size, _t_quantile(left) * np.sqrt(np.maximum(variance, 0.0)) / size
-
-
-def _t_quantile(freedom: int) -> float:
-    """97.5 % quantile of Student's distribution: the normal one with three terms of its expansion."""
-    z = 1.959964
-    return (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )

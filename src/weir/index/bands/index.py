@@ -10,25 +10,26 @@ partner's d. The strategies give the same answer:
     ssi           boxes in stabbing groups; the two partners around a group's point decide for it: τ searches and k
     hotspot       ssi for groups of at least α·n boxes, query-outer for the rest
 
-`auto` takes for each event the one whose estimate is least; the estimates are linear in n, m, τ and the like, with
-weights that were measured (see `strategies`). Boxes are in classes by the widths of their intervals, so that a few wide
-ones do not make partners look at all narrow ones.
+`auto` takes for each event the one whose estimate is least (`weir.index.bands.costs`). Boxes are in classes by the
+widths of their intervals, so that a few wide ones do not make partners look at all narrow ones.
 
-Size: 40 bytes a box and 16 more if any box constrains a, beside the plane.
+Size: 56 bytes a box and 16 more if any box constrains a, beside the plane.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from weir.index.bands.runs import Floats, Run, ladder
-from weir.index.bands.strategies import SHORT, STRATEGIES, Bands, Meeting, cheapest, stab
+from weir.index.bands.costs import STRATEGIES, Description, cheapest, event_costs, prepare
+from weir.index.bands.runs import Floats, Run, is_whole, ladder
+from weir.index.bands.strategies import SHORT, WIDE, Bands, Meeting, sample, stab
 from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, drop_muted, make_scratch, write_sorted
+from weir.index.joins.costs import DEFAULT, Costs
 from weir.index.joins.instructions import cycles
 from weir.index.joins.lean import lean
 from weir.index.joins.planes import Plane, check
@@ -38,6 +39,13 @@ from weir.index.stabbing import Partition, canonical
 
 _MATCHES_EXPECTED = 16
 _OUTPUT_MIN = 1 << 16
+
+
+class Router(NamedTuple):
+    """How the strategy of an event is chosen."""
+
+    strategy: int  # this one for all events; −1: for each the one that is expected to be cheapest
+    prepared: Floats  # of `weir.index.bands.costs`
 
 
 class BandIndex:
@@ -72,6 +80,7 @@ class BandIndex:
                 hi,
                 _hints(lo).view(np.int64) if is_double else _masks(lo, hi),
                 order.astype(np.int32),
+                np.stack((lo, np.minimum(width[order], WIDE) << 32 | order), axis=1).reshape(-1),
                 plane.a_lo[kept],
                 plane.a_hi[kept],
                 classes,
@@ -101,11 +110,21 @@ class BandIndex:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
-    def search(self, events: Meeting, run: Run, muted: Uint8s, pairs_max: int, *, strategy: str = "auto") -> Found:
+    def search(
+        self,
+        events: Meeting,
+        run: Run,
+        muted: Uint8s,
+        pairs_max: int,
+        *,
+        strategy: str = "auto",
+        costs: Costs = DEFAULT,
+    ) -> Found:
         """The boxes that each event affects, without muted ones; their counts if there are more than `pairs_max`."""
         assert strategy == "auto" or strategy in STRATEGIES, f"strategy {strategy!r} is none of {STRATEGIES}"
-        number = -1 if strategy == "auto" else STRATEGIES.index(strategy)
         events = frozen(Meeting(*(np.ascontiguousarray(array, dtype=np.int64) for array in events)))
+        number = -1 if strategy == "auto" else STRATEGIES.index(strategy)
+        router = Router(number, self._prepared(costs, events, run))
         n_boxes, n_events = len(self._bands.lo), len(events.a)
         muted = read_only(np.ascontiguousarray(muted, dtype=np.uint8))
         assert muted.shape == (n_boxes,), f"muted has shape {muted.shape}, not {n_boxes}"
@@ -122,17 +141,39 @@ class BandIndex:
             grown[:used] = output[:used]
             output = grown
             event, used = _write(
-                self._bands, events, run, number, scratch, muted, any_muted, event, output, used, per_event, choices
+                self._bands, events, run, router, scratch, muted, any_muted, event, output, used, per_event, choices
             )
             if used > pairs_max:
                 counts = np.zeros(n_boxes, dtype=np.int64)
                 choices[:] = 0
-                _count(self._bands, events, run, number, scratch, muted, counts, choices)
+                _count(self._bands, events, run, router, scratch, muted, counts, choices)
                 return Found(OverBudget(counts), choices)
             expected = max(int(1.1 * used / max(event, 1) * n_events), 2 * used)
         offsets = np.zeros(n_events + 1, dtype=np.int64)
         np.cumsum(per_event, out=offsets[1:])
         return Found(Matches(offsets, output[:used]), choices)
+
+    def estimates(self, events: Meeting, run: Run, *, costs: Costs = DEFAULT) -> Floats:
+        """float64[e, 5]: what each strategy is expected to cost for each event, ns."""
+        events = frozen(Meeting(*(np.ascontiguousarray(array, dtype=np.int64) for array in events)))
+        found = np.empty((len(events.a), len(STRATEGIES)), dtype=np.float64)
+        _estimate(events, run, self._prepared(costs, events, run), found)
+        return found
+
+    def _prepared(self, costs: Costs, events: Meeting, run: Run) -> Floats:
+        b = self._bands
+        touched, stabbed = np.zeros(len(b.longest)), np.zeros(len(b.longest))
+        sample(b, events, run, touched, stabbed)
+        known = Description(
+            float(len(b.lo)),
+            float(len(b.scattered)),
+            float(len(b.points)),
+            float(len(b.hot)),
+            np.diff(b.classes).astype(np.float64),
+            touched,
+            stabbed,
+        )
+        return prepare(costs.bands, known, is_double=run.is_double, has_units=bool(run.units[1]))
 
     def cycles(self, events: Meeting, run: Run, strategy: str, *, silent: bool = False) -> Int64s:
         """int64[e]: cycles that one strategy spends on each event; sorting and writing are left out.
@@ -183,11 +224,27 @@ def _grouped(partition: Partition, lo: Int64s, hi: Int64s) -> tuple[Int64s, Int3
 
 
 @lean
+def _choose(events: Meeting, run: Run, router: Router, scratch: Scratch, event: Scalar) -> Scalar:
+    if router.strategy >= 0:
+        return router.strategy
+    begin, end = events.begin[event], events.end[event]
+    has_ladder = is_whole(run, begin, end, events.offset[event])
+    return cheapest(router.prepared, end - begin, has_ladder, scratch.estimates)
+
+
+@lean
+def _estimate(events: Meeting, run: Run, prepared: Floats, out: Floats) -> None:
+    for event in range(len(events.a)):
+        begin, end = events.begin[event], events.end[event]
+        event_costs(prepared, end - begin, is_whole(run, begin, end, events.offset[event]), out[event])
+
+
+@lean
 def _write(
     bands: Bands,
     events: Meeting,
     run: Run,
-    strategy: Scalar,
+    router: Router,
     scratch: Scratch,
     muted: Uint8s,
     any_muted: Scalar,
@@ -201,7 +258,7 @@ def _write(
     while event < len(events.a):
         per_event[event] = 0
         if events.begin[event] < events.end[event]:
-            chosen = strategy if strategy >= 0 else cheapest(bands, run, events.end[event] - events.begin[event])
+            chosen = _choose(events, run, router, scratch, event)
             n = stab(bands, events, run, chosen, scratch, event, False)
             if any_muted:
                 n = drop_muted(scratch.found, n, muted)
@@ -219,7 +276,7 @@ def _count(
     bands: Bands,
     events: Meeting,
     run: Run,
-    strategy: Scalar,
+    router: Router,
     scratch: Scratch,
     muted: Uint8s,
     counts: Int64s,
@@ -229,7 +286,7 @@ def _count(
     for event in range(len(events.a)):
         if events.begin[event] == events.end[event]:
             continue
-        chosen = strategy if strategy >= 0 else cheapest(bands, run, events.end[event] - events.begin[event])
+        chosen = _choose(events, run, router, scratch, event)
         n = drop_muted(scratch.found, stab(bands, events, run, chosen, scratch, event, False), muted)
         for i in range(n):
             counts[scratch.found[i]] += 1

@@ -1,4 +1,4 @@
-"""The strategies of band joins: kernels that find the boxes an event affects, and the choice among them.
+"""The strategies of band joins: kernels that find the boxes an event affects.
 
 What they are is said in `weir.index.bands.index`. All work on one layout, `Bands`: boxes in classes by the widths of
 their intervals and, within a class, by lo, and the same boxes in stabbing groups. Each leaves an event's boxes in
@@ -12,21 +12,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from weir.index.bands.costs import DATA_OUTER, HOTSPOT, MERGE, SSI
 from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_whole, walk
 from weir.index.boxes import Int32s, Int64s
 from weir.index.jit import Scalar
 from weir.index.joins.affected import Scratch
-from weir.index.joins.instructions import double_of, word_at
+from weir.index.joins.instructions import double_of, prefetch, word_at
 from weir.index.joins.lean import lean
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
-STRATEGIES = ("query-outer", "data-outer", "merge", "ssi", "hotspot")  # a strategy's number is its place
-QUERY_OUTER, DATA_OUTER, MERGE, SSI, HOTSPOT = range(5)
-
 SHORT = 56  # intervals shorter than this are looked for in one word of bits
-# ns: a box that looks for its partner with a ladder, and a step of it without; a partner's search for boxes, a class of
-# it; a step of a merge; a group's search, a group that is reached; a box of a hotspot's rest.
-_LADDER_NS, _STEP_NS, _PARTNER_NS, _MERGE_NS, _GROUP_NS, _REACHED_NS = 1.2, 1.3, 40.0, 3.7, 18.0, 14.0
+WIDE = (1 << 31) - 1  # a width that stands for itself and all greater ones
+_AT_ONCE = 16  # partners that data-outer looks up before it looks at what it finds there
+_EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
 
 
 class Bands(NamedTuple):
@@ -36,6 +34,7 @@ class Bands(NamedTuple):
     hi: Int64s  # int64[n]: greatest
     aids: Int64s  # int64[n]: of doubles lo as a number, its bits; of whole numbers, bits for a short interval's
     boxes: Int32s  # int32[n]: the box
+    near: Int64s  # int64[2n]: lo, then in its upper half hi − lo, or WIDE, and in its lower the box: what partners see
     a_lo: Int64s  # int64[n], or empty if no box constrains a
     a_hi: Int64s
     classes: Int64s  # int64[k+1]: the boxes of class i are classes[i] .. classes[i+1]
@@ -64,25 +63,36 @@ class Meeting(NamedTuple):
 
 
 @lean
-def cheapest(bands: Bands, run: Run, m: Scalar) -> Scalar:
-    """The strategy that is expected to be cheapest for an event with m partners."""
-    n, n_groups, n_hot = np.float64(len(bands.lo)), len(bands.points), len(bands.hot)
-    log_m = np.log2(m + 1.0)
-    look_up = _LADDER_NS if len(run.cells) > 0 else _STEP_NS * log_m
-    best, least = QUERY_OUTER, n * look_up
-    cost = m * _PARTNER_NS * len(bands.longest)
-    if cost < least:
-        best, least = DATA_OUTER, cost
-    cost = (n + m * len(bands.longest)) * _MERGE_NS
-    if cost < least:
-        best, least = MERGE, cost
-    cost = n_groups * _GROUP_NS + min(np.float64(n_groups), np.float64(m)) * _REACHED_NS
-    if cost < least:
-        best, least = SSI, cost
-    cost = n_hot * _GROUP_NS + min(np.float64(n_hot), np.float64(m)) * _REACHED_NS + len(bands.scattered) * look_up
-    if cost < least:
-        best = HOTSPOT
-    return best
+def sample(bands: Bands, events: Meeting, run: Run, touched: Floats, stabbed: Floats) -> None:
+    """By class, means over some partners of some events: boxes that data-outer looks at for it, and that it lies in."""
+    count = 0
+    step = max(len(events.a) // _EVENTS, 1)
+    for event in range(step // 2, len(events.a), step):
+        begin, end = events.begin[event], events.end[event]
+        stride = max((end - begin) // _PARTNERS, 1)
+        for i in range(begin + stride // 2, end, stride):
+            d = difference(run.values[i], events.offset[event], run.is_double)
+            count += 1
+            for k in range(len(bands.longest)):
+                first, last = bands.classes[k], bands.classes[k + 1]
+                first = _first_lo(bands.lo, first, last, _least(d, bands.longest[k]))
+                last = _first_lo(bands.lo, first, last, d + 1) if d < KEY_MAX else last
+                touched[k] += last - first
+                apart = max((last - first) // _LOOKED_AT, 1)
+                for place in range(first + apart // 2, last, apart):
+                    stabbed[k] += apart if bands.hi[place] >= d else 0
+    for k in range(len(bands.longest)):
+        touched[k] /= max(count, 1)
+        stabbed[k] /= max(count, 1)
+
+
+@lean
+def _least(d: Scalar, longest: Scalar) -> Scalar:
+    """The least lo of a box that may contain d, in a class whose longest interval is given.
+
+    The class of the longest has intervals with open ends, and such that are too long for int64.
+    """
+    return d - longest if longest < KEY_MAX and d >= KEY_MIN + longest else np.int64(KEY_MIN)
 
 
 @lean
@@ -96,7 +106,7 @@ def stab(
     a, offset, begin, end = events.a[event], events.offset[event], events.begin[event], events.end[event]
     found = scratch.found
     if strategy == DATA_OUTER:
-        return _data_outer(bands, run, a, offset, begin, end, scratch.bits, found)
+        return _data_outer(bands, run, a, offset, begin, end, scratch.doubtful, scratch.bits, found)
     if strategy == MERGE:
         return _merge(bands, run, a, offset, begin, end, found)
     if strategy == SSI:
@@ -266,46 +276,70 @@ def _data_outer(
     offset: Scalar,
     begin: Scalar,
     end: Scalar,
+    starts: Int32s,
     marks: npt.NDArray[np.uint64],
     found: Int32s,
 ) -> Scalar:
-    """For every partner the boxes of each class whose lo is near enough below its difference; each box once."""
+    """For every partner the boxes of each class whose lo is near enough below its difference; each box once.
+
+    Some partners go together, from the ladder to its cells to the boxes: what all of them need next is asked for before
+    any of them waits for it.
+    """
     used = 0
-    for i in range(begin, end):
-        if i > begin and run.values[i] == run.values[i - 1]:
-            continue
-        d = difference(run.values[i], offset, run.is_double)
+    near, hi, steps = bands.near, bands.hi, bands.steps
+    one, two = np.uint64(1), np.uint64(2)
+    n_starts = min(len(starts), _AT_ONCE)
+    for first in range(begin, end, n_starts):
+        n = min(end - first, n_starts)
         for k in range(len(bands.longest)):
-            last, longest = bands.classes[k + 1], bands.longest[k]
-            # The class of the longest has intervals with open ends, and such that are too long for int64.
-            least = d - longest if longest < KEY_MAX and d >= KEY_MIN + longest else np.int64(KEY_MIN)
-            place = _climb_to(bands, k, least, run.is_double)
-            while place < last and bands.lo[place] <= d:
-                box = np.uint64(bands.boxes[place])
-                bit = np.uint64(1) << (box & np.uint64(63))
-                if bands.hi[place] >= d and not marks[box >> np.uint64(6)] & bit and _selects(bands, place, a):
-                    marks[box >> np.uint64(6)] |= bit
-                    found[used] = box
-                    used += 1
-                place += 1
+            last, longest = np.uint64(2 * bands.classes[k + 1]), bands.longest[k]
+            is_narrow = longest < WIDE
+            if bands.step_offsets[k] < bands.step_offsets[k + 1]:
+                for j in range(n):
+                    d = difference(run.values[first + j], offset, run.is_double)
+                    starts[j] = _step(bands, k, _least(d, longest), run.is_double)
+                    prefetch(steps, np.int64(starts[j]))
+                for j in range(n):
+                    starts[j] = bands.classes[k] + steps[starts[j]]
+                    prefetch(near, 2 * np.int64(starts[j]))
+                    prefetch(near, 2 * np.int64(starts[j]) + 7)  # a line has eight numbers
+            else:
+                for j in range(n):
+                    d = difference(run.values[first + j], offset, run.is_double)
+                    starts[j] = _first_lo(bands.lo, bands.classes[k], bands.classes[k + 1], _least(d, longest))
+            for j in range(n):
+                i = first + j
+                if i > begin and run.values[i] == run.values[i - 1]:
+                    continue
+                d = difference(run.values[i], offset, run.is_double)
+                least = _least(d, longest)
+                at = np.uint64(2 * np.int64(starts[j]))
+                while at < last and near[at] < least:
+                    at += two
+                while at < last and near[at] <= d:
+                    rest = near[at + one]
+                    box = np.uint64(rest) & np.uint64(0xFFFF_FFFF)
+                    bit = one << (box & np.uint64(63))
+                    inside = d - near[at] <= rest >> 32 if is_narrow else hi[at >> one] >= d
+                    if inside and not marks[box >> np.uint64(6)] & bit and _selects(bands, at >> one, a):
+                        marks[box >> np.uint64(6)] |= bit
+                        found[used] = box
+                        used += 1
+                    at += two
     for j in range(used):
         marks[found[j] >> 6] = 0
     return used
 
 
 @lean
-def _climb_to(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
-    """The first place of class k whose lo is not below `key`, by the ladder of the class."""
-    first, last = bands.classes[k], bands.classes[k + 1]
+def _step(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
+    """The place in `steps` of the cell before that of `key`; a key that is no number lies below or above all."""
     begin, end = bands.step_offsets[k], bands.step_offsets[k + 1]
     number = double_of(key ^ np.int64(KEY_MAX) if key < 0 else key) if is_double else np.float64(key)
     at = number * bands.step_scale[k, 0] + (bands.step_scale[k, 1] - 1.0)
-    if begin == end or at != at:
-        return _first_lo(bands.lo, first, last, key)
-    place = first + bands.steps[begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))]
-    while place < last and bands.lo[place] < key:
-        place += 1
-    return place
+    if at != at:
+        return begin if key < 0 else end - 1
+    return begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))
 
 
 @lean

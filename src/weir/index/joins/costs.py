@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from weir.index.bands import costs as band_costs
 from weir.index.boxes import Int32s, Int64s, read_only
 from weir.index.jit import Scalar, kernel
 from weir.index.joins.codes import Codes, n_codes
@@ -93,14 +94,20 @@ class Costs(NamedTuple):
     """Fitted weights of the terms; a term that a strategy does not have is 0."""
 
     terms: Floats  # float64[strategy, term]: ns for one unit of the term
+    bands: Floats  # the same of band joins, whose strategies and terms are others (`weir.index.bands.costs`)
 
 
-def make_costs(terms: npt.ArrayLike) -> Costs:
-    """Costs whose array has the layout that kernels are compiled for."""
+def make_costs(terms: npt.ArrayLike, bands: npt.ArrayLike = band_costs.DEFAULT_WEIGHTS) -> Costs:
+    """Costs whose arrays have the layout that kernels are compiled for."""
+    of_bands = band_costs.N_STRATEGIES, band_costs.N_TERMS
+    return Costs(_weights(terms, (N_STRATEGIES, N_TERMS)), _weights(bands, of_bands))
+
+
+def _weights(terms: npt.ArrayLike, shape: tuple[int, int]) -> Floats:
     table = np.ascontiguousarray(terms, dtype=np.float64)
-    assert table.shape == (N_STRATEGIES, N_TERMS), f"terms have shape {table.shape}, not {N_STRATEGIES, N_TERMS}"
+    assert table.shape == shape, f"terms have shape {table.shape}, not {shape}"
     assert bool(np.all(np.isfinite(table))), "terms are finite"
-    return Costs(read_only(table))
+    return read_only(table)
 
 
 DEFAULT = make_costs(

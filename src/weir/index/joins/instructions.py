@@ -4,7 +4,8 @@
 `without_lowest_bit` the word without it (0 if there is none). `cycles` reads the counter of processor cycles (on x86
 that of time stamps, which counts at a constant rate). `pick` chooses between two numbers without a branch. `double_of`
 reads the bits of an int64 as a double, `bits_of` goes back. `word_at` reads 64 bits from any byte of an array of words,
-unchecked. Uncompiled, a plain function stands for each.
+unchecked. `prefetch` asks for the line of an array's place, which may be beyond its end, and does not wait for it.
+Uncompiled, a plain function stands for each.
 """
 
 from __future__ import annotations
@@ -155,3 +156,23 @@ def _plain_word_at(words: Any, byte: Scalar) -> np.uint64:
 
 
 word_at: Any = _plain_word_at if config.DISABLE_JIT else intrinsic(_word_at)
+
+
+def _prefetch(typingctx: Any, array: Any, place: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), (address.type, word, word, word))
+        ask = builder.module.declare_intrinsic("llvm.prefetch", (address.type,), kind)
+        builder.call(ask, (address, word(0), word(3), word(1)))  # to read, into the nearest cache, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+def _plain_prefetch(array: Any, place: Scalar) -> None:
+    """Without a compiler there is nobody to ask."""
+
+
+prefetch: Any = _plain_prefetch if config.DISABLE_JIT else intrinsic(_prefetch)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import Run, plain_run
-from weir.index.bands.strategies import STRATEGIES as BAND_STRATEGIES
 from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_only
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
@@ -93,7 +93,7 @@ def match_pairs(
         at = slice(first, stop)
         if isinstance(index, Band):
             meeting = Meeting(a[at], offset[at], begin[at], end[at])
-            found = index.index.search(meeting, run, muted_box, candidates_max, strategy=strategy)
+            found = index.index.search(meeting, run, muted_box, candidates_max, strategy=strategy, costs=costs)
         else:
             found = index.search(
                 a[at], begin[at], end[at], values, muted_box, candidates_max, strategy=strategy, costs=costs
