@@ -65,6 +65,7 @@ from weir.families.partner_rows import PartnerRows
 from weir.families.segments import Group
 from weir.index.boxes import OverBudget
 from weir.index.joins.search import STRATEGIES
+from weir.index.windows.routing import FORCED
 from weir.plan.registration import constant_value, constants_table, plan_registration
 from weir.settings import Settings
 from weir.store.rows import times_us
@@ -77,7 +78,7 @@ SETTINGS = Settings()
 ALL_PAIRS = 1 << 40
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
-WAYS = ("auto", *STRATEGIES)
+WAYS = ("auto", *STRATEGIES, *FORCED)
 
 _COLUMNS = (*(Column(n, t) for n, t in COLUMNS.items()), Column("ts", TIMESTAMP))
 TRADE = Stream("trade", _COLUMNS, time="ts", keep_us=HOUR_US)

@@ -122,6 +122,10 @@ class WindowIndex:
         return self._boxes.plane
 
     @property
+    def ages(self) -> Ages:
+        return self._boxes.ages
+
+    @property
     def points(self) -> Int64s:
         """The stabbing points."""
         return self._boxes.points.keys

@@ -231,7 +231,7 @@ def _look_up(boxes: Boxes, lists: Lists, events: Meeting, scratch: Scratch, even
             box = np.uint64(out[j])
             if doubt > 0 and (a < plane.a_lo[box] or a > plane.a_hi[box]):
                 continue
-            low, high = _stretch(values, begin, end, plane.c_lo[box], plane.c_hi[box])
+            low, high = stretch(values, begin, end, plane.c_lo[box], plane.c_hi[box])
             if low < high and has_age(events.newest, low, high, time, ages.least[box], ages.most[box]):
                 out[kept] = box
                 kept += 1
@@ -239,7 +239,7 @@ def _look_up(boxes: Boxes, lists: Lists, events: Meeting, scratch: Scratch, even
 
 
 @lean
-def _stretch(values: Int64s, begin: Scalar, end: Scalar, lo: Scalar, hi: Scalar) -> tuple[Scalar, Scalar]:
+def stretch(values: Int64s, begin: Scalar, end: Scalar, lo: Scalar, hi: Scalar) -> tuple[Scalar, Scalar]:
     """The places of the run whose values are within lo .. hi: two searches side by side, without a branch."""
     low, high, n = begin, begin, end - begin
     while n > 1:
