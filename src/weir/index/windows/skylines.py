@@ -40,6 +40,7 @@ from weir.index.joins.lean import lean
 # for, 0 for none; the oldest time that is listed, and that marks are right for; the newest time of the run.
 COUNT, IS_THIN, MADE, FLOOR, MARKED, LATEST = range(6)
 _LEFT, _RIGHT = 1, 2  # bits of a mark
+SHORT = 4  # lists shorter than so many segments are not thinned
 _NEVER: Scalar = np.int64(np.iinfo(np.int64).min)  # no partner is as old
 _ALWAYS: Scalar = np.int64(np.iinfo(np.int64).max)  # none is as young
 
@@ -114,7 +115,7 @@ def ask(
 ) -> Scalar:
     """How many places of the run begin .. end are listed for this floor; makes what is not made yet, or stale.
 
-    The list is thin if there are at least `segment_min` partners a segment on average.
+    The list is thin if there are at least `segment_min` partners a segment on average, and not very few in all.
     """
     if begin == end:
         return 0
@@ -126,7 +127,7 @@ def ask(
     else:
         listed, about[begin, LATEST] = _list_recent(items, times, begin, end, floor)
         is_thin = False
-        if listed > 0:
+        if listed > 0 and listed >= SHORT * segment_min:
             n_segments = segments_of(points, values[items[begin]], values[items[begin + listed - 1]])
             is_thin = n_segments * segment_min <= listed
         if is_thin:

@@ -115,11 +115,18 @@ def stab(
     if strategy == HOTSPOT and _stands(boxes, boxes.hot_points, events, standing.hot, standing.floor[0], event):
         used = _probe(boxes, lists, events, standing.hot, scratch, event)
     else:
-        begin, end = events.begin[event], events.end[event]
-        floor, times = standing.floor[0], events.newest.times
-        ask(standing.recent, boxes.hot_points, events.values, times, begin, end, floor, _NEVER_THIN)
+        list_recent(boxes, events, standing, event)
         used = _probe(boxes, lists, events, standing.recent, scratch, event)
     return _look_up(boxes, boxes.scattered, events, scratch, event, used) if strategy == HOTSPOT else used
+
+
+@lean
+def list_recent(boxes: Boxes, events: Meeting, standing: Standing, event: Scalar) -> Scalar:
+    """List the partners that are young enough for some box; returns how many they are."""
+    begin, end, times = events.begin[event], events.end[event], events.newest.times
+    return ask(
+        standing.recent, boxes.hot_points, events.values, times, begin, end, standing.floor[0], np.int64(_NEVER_THIN)
+    )
 
 
 @lean
@@ -128,7 +135,7 @@ def _stands(
 ) -> Scalar:
     """Whether the listed partners stand for the event's run: all that are young enough, or none is too young."""
     begin, end = events.begin[event], events.end[event]
-    n_listed = ask(skylines, points, events.values, events.newest.times, begin, end, floor, SEGMENT_MIN)
+    n_listed = ask(skylines, points, events.values, events.newest.times, begin, end, floor, np.int64(SEGMENT_MIN))
     if n_listed == 0 or skylines.about[begin, IS_THIN] == 0:
         return True
     return events.times[event] - skylines.about[begin, LATEST] >= boxes.extremes[1]
