@@ -2,11 +2,11 @@
 
     python -m benchmarks.micro.windows [--repeats N] [--events N] [--quick]
 
-One of the three is varied at a time, over the workload of `benchmarks.exhibits.ssi.windows`: Table I of SSI with times.
-For each strategy the table has microseconds an event, output left out; ssi over join-first, with what both know of a
-run kept from events before (`kept`) and made for the event (`first`), which is to be at most 1.1; and what the router
-takes, with how much longer that takes than the best. All strategies must find the same queries. The table is printed as
-it grows and written as JSON to bench-results/.
+One of these is varied at a time, also stabbing groups and the share of queries in hotspots, over the workload of
+`benchmarks.exhibits.ssi.windows`: Table I of SSI with times. For each strategy the table has microseconds an event,
+output left out; ssi over join-first, with what both know of a run kept from events before (`kept`) and made for the
+event (`first`), which is to be at most 1.1; and what the router takes, with how much longer that takes than the best.
+All strategies must find the same queries. The table is printed as it grows and written as JSON to bench-results/.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.exhibits.ssi.windows import ANY, NEW, measure_windows, with_windows
-from benchmarks.exhibits.ssi.workload import table_one
+from benchmarks.exhibits.ssi.workload import clustered, table_one
 from weir.index.windows.index import WindowIndex
 from weir.index.windows.strategies import STRATEGIES
 
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
     args = _arguments(argv)
     say(f"window joins; {platform.machine()}, {os.cpu_count()} cores; µs an event, output left out")
     say(f"{'':34}{'m_b':>7}{'listed':>8}{'found':>8}" + "".join(f"{name:>19}" for name in SERIES) + "   ssi/join-first")
-    _measure({"queries": 100, "joining": 20, "w_max": W_MAX, "groups": 5}, args)  # compiles
+    _measure({"queries": 100, "joining": 20, "w_max": W_MAX, "groups": 5, "hot": None}, args)  # compiles
     rows = []
     for what, values in args.varied.items():
         for value in values:
@@ -57,9 +57,11 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
 
 
 def _measure(what: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    joins = table_one(
-        what["queries"], args.events, groups=what["groups"], join_rate=what["joining"], rows=args.kept_rows
-    )
+    joining = {"join_rate": what["joining"], "rows": args.kept_rows}
+    if what["hot"] is None:
+        joins = table_one(what["queries"], args.events, groups=what["groups"], **joining)
+    else:
+        joins = clustered(what["queries"], args.events, what["hot"], **joining)
     workload = with_windows(joins, what["w_max"])
     costs = measure_windows(workload, SERIES, args.repeats)
     index = WindowIndex.build(joins.plane, workload.ages)
@@ -94,18 +96,19 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=40)
     parser.add_argument("--quick", action="store_true", help="smoke size: the figures mean nothing")
     args = parser.parse_args(argv)
-    args.base = {"queries": QUERIES, "joining": JOINING, "w_max": W_MAX, "groups": GROUPS}
+    args.base = {"queries": QUERIES, "joining": JOINING, "w_max": W_MAX, "groups": GROUPS, "hot": None}
     args.kept_rows = 100_000
     args.varied = {
         "w_max": (0.001, 0.01, 0.1, 0.5, 1.0),
         "queries": (100, 1_000, 10_000, 100_000),
         "joining": (10, 100, 1_000, 10_000),
         "groups": (3, 30, 300, 3_000),
+        "hot": (0.2, 0.5, 0.8, 1.0),
     }
     if args.quick:
         args.repeats, args.events, args.kept_rows = 2, 10, 1_000
         args.base |= {"queries": 300, "joining": 100, "groups": 5}
-        args.varied = {"w_max": (0.1, 1.0), "queries": (100,), "joining": (20,), "groups": (20,)}
+        args.varied = {"w_max": (0.1, 1.0), "queries": (100,), "joining": (20,), "groups": (20,), "hot": (0.5,)}
     return args
 
 

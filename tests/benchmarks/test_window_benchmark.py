@@ -15,7 +15,7 @@ from benchmarks.micro import windows
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     rows = windows.main(["--quick"])
-    assert {row["varied"] for row in rows} == {"w_max", "queries", "joining", "groups"}
+    assert {row["varied"] for row in rows} == {"w_max", "queries", "joining", "groups", "hot"}
     for row in rows:
         assert set(row["us"]) == set(windows.SERIES)
         assert set(row["ratio"]) == {"kept", "first"}

@@ -6,6 +6,7 @@ than one call of `match`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -64,6 +65,12 @@ class Search:
     windows: WindowIndex | None = None  # of a select join whose boxes bound how old a partner may be
     sign: int = 1  # of times
 
+    @functools.cached_property
+    def _routed(self) -> Routed | None:
+        if self.windows is None or not isinstance(self.index, JoinIndex):
+            return None
+        return Routed(self.index, self.windows, self.sign, self.partners.times)
+
     def pairs(self, first: int, stop: int, pairs_max: int) -> tuple[Pairs | OverBudget, Int64s]:
         """The pairs of some events, or their counts; and the choices."""
         at = slice(first, stop)
@@ -72,8 +79,8 @@ class Search:
             index = Band(index.index, index.run, index.offset[at])
         routed: JoinIndex | Band | Routed = index
         strategy = self.strategy
-        if isinstance(index, JoinIndex) and self.windows is not None:
-            routed = Routed(index, self.windows, self.sign, self.events.times[at], self.partners.times)
+        if self._routed is not None:
+            routed = self._routed
         elif strategy in FORCED:
             strategy = "auto"
         found, chosen = match_pairs(

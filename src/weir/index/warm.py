@@ -174,5 +174,7 @@ def _warm_windows() -> None:
             for budget in (0, _BOXES * len(keys)):
                 one.search(events, muted, budget, strategy=strategy)
     walked_in_vain(joins.plane, shared.ages, events, read_only(keys), read_only(box[:50].astype(np.int32)))
-    routed = Routed(joins, shared, 1, box[:50], box)
-    routed.search(0, keys, begin, end, partners.values, muted, _BOXES * len(keys), strategy="auto", costs=DEFAULT)
+    routed = Routed(joins, shared, 1, box)
+    routed.search(
+        box[:50], keys, begin, end, partners.values, muted, _BOXES * len(keys), strategy="auto", costs=DEFAULT
+    )

@@ -99,7 +99,15 @@ def match_pairs(
             found = index.index.search(meeting, run, muted_box, candidates_max, strategy=strategy)
         elif isinstance(index, Routed):
             found = index.search(
-                first, a[at], begin[at], end[at], values, muted_box, candidates_max, strategy=strategy, costs=costs
+                events.times[at],
+                a[at],
+                begin[at],
+                end[at],
+                values,
+                muted_box,
+                candidates_max,
+                strategy=strategy,
+                costs=costs,
             )
         else:
             found = index.search(

@@ -40,14 +40,12 @@ _CLEARLY = 1.2
 
 
 class Routed:
-    """One part's search in one batch: by c, or by c and age."""
+    """One part's searches in one batch: by c, or by c and age."""
 
-    def __init__(
-        self, joins: JoinIndex, windows: WindowIndex, sign: int, event_times: Int64s, place_times: Int64s
-    ) -> None:
+    def __init__(self, joins: JoinIndex, windows: WindowIndex, sign: int, place_times: Int64s) -> None:
         self._joins, self._windows = joins, windows
         self._sign = sign  # −1 if times are those of an event and a partner that have changed places
-        self._event_times, self._place_times = event_times, place_times
+        self._place_times = place_times
         self._by_age = False
 
     @property
@@ -56,7 +54,7 @@ class Routed:
 
     def search(
         self,
-        first: int,
+        times: Int64s,
         a: Int64s,
         begin: Int64s,
         end: Int64s,
@@ -67,11 +65,10 @@ class Routed:
         strategy: str,
         costs: Costs,
     ) -> Found:
-        """The boxes of a block of events, whose first one is number `first`; fruitless ones may be among them."""
-        stop = first + len(a)
+        """The boxes of a block of events; fruitless ones may be among them."""
         choices = np.zeros(N_CHOICES, dtype=np.int64)
         if self._by_age or strategy in FORCED:
-            events = self._meeting(slice(first, stop), a, begin, end, values)
+            events = self._meeting(times, a, begin, end, values)
             wanted = FORCED.get(strategy, "auto")
             if wanted not in self._windows.strategies:
                 wanted = "auto"
@@ -80,7 +77,7 @@ class Routed:
             return Found(found.matches, choices)
         found = self._joins.search(a, begin, end, values, muted, pairs_max, strategy=strategy, costs=costs)
         if strategy == "auto" and isinstance(found.matches, Matches) and len(found.matches.slots) >= _BOXES_MIN:
-            events = self._meeting(slice(first, stop), a, begin, end, values)
+            events = self._meeting(times, a, begin, end, values)
             self._by_age = self._pays(events, found.matches, costs)
         choices[:N_JOIN_STRATEGIES] = found.choices
         return Found(found.matches, choices)
@@ -107,8 +104,8 @@ class Routed:
     def _standing(self) -> Standing:
         return self._windows.standing(len(self._place_times))
 
-    def _meeting(self, at: slice, a: Int64s, begin: Int64s, end: Int64s, values: Int64s) -> Meeting:
-        return Meeting(a, self._sign * self._event_times[at], begin, end, values, self._newest)
+    def _meeting(self, times: Int64s, a: Int64s, begin: Int64s, end: Int64s, values: Int64s) -> Meeting:
+        return Meeting(a, self._sign * times, begin, end, values, self._newest)
 
 
 @lean
