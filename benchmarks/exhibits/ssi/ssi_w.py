@@ -138,7 +138,7 @@ def run_rows(size: Size) -> Exhibit:
 
 _LONG_RUNS = (
     "finding a query's stretch of rows took 19 ns in a run of 100 when it was profiled and 65 in one of 10,000, twice "
-    "the steps over 80 kB that leave the nearest cache; whether one there has the age took 30 to 38 ns whatever the length"
+    "the steps over 80 kB that leave the nearest cache; whether one there has the age took 30 to 38 ns for any length"
 )
 
 
