@@ -27,8 +27,7 @@ def discover() -> dict[str, Run]:
 
 
 def place(name: str) -> tuple[object, ...]:
-    """Sort key of an id: "ssi-7b" after "ssi-7a", "ssi-12" after both, "ssi-t2" (a table) after all figures."""
+    """Sort key of an id: "ssi-7b" after "ssi-7a", "ssi-12" after both; "ssi-t2" and "ssi-w1" after all figures."""
     paper, _, number = name.partition("-")
-    digits = re.search(r"\d+", number)
-    is_table = not number[:1].isdigit()
-    return paper, is_table, int(digits.group()) if digits else 0, number
+    kind, digits, _ = re.split(r"(\d+)", number, maxsplit=1) if re.search(r"\d", number) else (number, "0", "")
+    return paper, kind, int(digits), number

@@ -36,6 +36,7 @@ from benchmarks.exhibits.ssi import workload
 WANTED = (
     *("ssi-2", "ssi-7a", "ssi-7b", "ssi-8a", "ssi-8b", "ssi-9", "ssi-10a", "ssi-10b", "ssi-11", "ssi-t2"),
     *(f"ssi-{k}" for k in range(12, 21)),
+    *("ssi-w1", "ssi-w2"),
     "hist-12",
     "psoup-11",
 )

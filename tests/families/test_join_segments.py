@@ -67,6 +67,7 @@ from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
 from weir.index.boxes import OverBudget
 from weir.index.joins.costs import DEFAULT, make_costs
 from weir.index.joins.search import STRATEGIES
+from weir.index.windows.routing import FORCED
 from weir.plan.registration import constant_value, constants_table, plan_registration
 from weir.settings import Settings
 from weir.store.rows import times_us
@@ -79,7 +80,7 @@ SETTINGS = Settings()
 ALL_PAIRS = 1 << 40
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
-WAYS = ("auto", *STRATEGIES)
+WAYS = ("auto", *STRATEGIES, *FORCED)
 
 _COLUMNS = (*(Column(n, t) for n, t in COLUMNS.items()), Column("ts", TIMESTAMP))
 TRADE = Stream("trade", _COLUMNS, time="ts", keep_us=HOUR_US)

@@ -6,6 +6,7 @@ than one call of `match`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,8 +27,12 @@ from weir.index.joins.partners import Partners, locate
 from weir.index.joins.search import STRATEGIES, JoinIndex
 from weir.index.keys import NULL_KEY, encode_column
 from weir.index.strings import StringDictionary, find
+from weir.index.windows.index import WindowIndex
+from weir.index.windows.routing import FORCED, Routed
 
-CHOICES = (*STRATEGIES, *(f"band {name}" for name in BAND_STRATEGIES))
+CHOICES = (*STRATEGIES, *(f"band {name}" for name in BAND_STRATEGIES), *FORCED)
+_KEPT_MOST = 0.875  # share of the places met above which none are left out
+_FAR = 1 << 62  # no two times are further apart
 _NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
@@ -38,7 +43,7 @@ class JoinMatches(NamedTuple):
     offsets: Int64s  # int64[e+1]
     slots: Int32s  # int32[p]: ascending within an entry of `events`
     partners: Int64s  # int64[others, p]: row ids on the other sides, ascending; unique within (entry, slot)
-    choices: Int64s  # int64[11]: how many events each of CHOICES processed, summed over parts
+    choices: Int64s  # int64[15]: how many events each of CHOICES processed, summed over parts
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,14 @@ class Search:
     muted: Uint8s
     strategy: str
     costs: Costs
+    windows: WindowIndex | None = None  # of a select join whose boxes bound how old a partner may be
+    sign: int = 1  # of times
+
+    @functools.cached_property
+    def _routed(self) -> Routed | None:
+        if self.windows is None or not isinstance(self.index, JoinIndex):
+            return None
+        return Routed(self.index, self.windows, self.sign, self.partners.times)
 
     def pairs(self, first: int, stop: int, pairs_max: int) -> tuple[Pairs | OverBudget, Int64s]:
         """The pairs of some events, or their counts; and the choices."""
@@ -64,8 +77,14 @@ class Search:
         index = self.index
         if isinstance(index, Band):
             index = Band(index.index, index.run, index.offset[at])
+        routed: JoinIndex | Band | Routed = index
+        strategy = self.strategy
+        if self._routed is not None:
+            routed = self._routed
+        elif strategy in FORCED:
+            strategy = "auto"
         found, chosen = match_pairs(
-            index,
+            routed,
             self.checks,
             self.a[at],
             self.begin[at],
@@ -75,12 +94,16 @@ class Search:
             self.partners,
             self.muted,
             pairs_max,
-            strategy=self.strategy,
+            strategy=strategy,
             costs=self.costs,
             traits=self.traits,
         )
         choices = np.zeros(len(CHOICES), np.int64)
-        choices[N_STRATEGIES if isinstance(index, Band) else 0 :][: len(chosen)] = chosen
+        if isinstance(index, Band):
+            choices[N_STRATEGIES : N_STRATEGIES + len(chosen)] = chosen
+        else:
+            choices[:N_STRATEGIES] = chosen[:N_STRATEGIES]
+            choices[len(CHOICES) - len(FORCED) :][: len(chosen) - N_STRATEGIES] = chosen[N_STRATEGIES:]
         return found, choices
 
 
@@ -128,6 +151,23 @@ def meet(partners: Partners, codes: Ints) -> Meeting:
     places = np.repeat(starts - moved, lengths) + np.arange(met)
     shift = (starts - moved)[np.cumsum(is_first) - 1]
     return Meeting(by_key, codes, begin - shift, end - shift, places)
+
+
+def within_reach(
+    times: Ints, begin: Ints, end: Ints, event_times: Ints, widest: tuple[int, int]
+) -> tuple[Ints, Ints, Ints] | None:
+    """The places that are near enough in time to some event, and where the runs then begin and end.
+
+    `widest` bounds event time − partner time. None: hardly any place is left out.
+    """
+    oldest, latest = int(event_times.min()) - widest[1], int(event_times.max()) - widest[0]
+    near = (times >= max(oldest, -_FAR)) & (times <= min(latest, _FAR))
+    kept = np.flatnonzero(near)
+    if _KEPT_MOST * len(times) < len(kept):
+        return None
+    before = np.zeros(len(times) + 1, np.int64)
+    np.cumsum(near, out=before[1:])
+    return kept, before[begin], before[end]
 
 
 def reach_of(times: Int64s, partner_times: Int64s) -> tuple[int, int]:

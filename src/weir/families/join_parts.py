@@ -39,10 +39,13 @@ from weir.index.joins.enumeration import Checks, traits_of
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import JoinIndex
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.stabbing import canonical
+from weir.index.windows.index import WindowIndex
+from weir.index.windows.strategies import Ages
 
 T = TypeVar("T")
 _NO_ATTRIBUTE: Int32s = np.empty(0, np.int32)
-_REACH_BITS, _REACH_CLASSES = 4, 3  # windows within a factor of 16 are together, and at most so many classes of them
+_REACH_BITS, _REACH_CLASSES = 4, 8  # windows within a factor of 16 are together, and at most so many classes of them
 _NO_BOUND: Int64s = np.empty(0, np.int64)
 # The arrays of a plane as an index names them, and those of the same plane with its axes exchanged.
 _EXCHANGED = {
@@ -77,6 +80,7 @@ class Part:
     apart: Apart | None  # of each box: bounds of t0 − t1; None: all have the same
     tightest: tuple[int, int]  # the greatest lower and the least upper bound
     widest: tuple[int, int]  # the least lower and the greatest upper one
+    points: tuple[Int64s, Int64s]  # by the side of the events: what stabs the partners' intervals, if times are bounded
 
     def can_meet(self, least: int, greatest: int) -> bool:
         """Whether any box may show a pair whose t0 − t1 lies in least..greatest."""
@@ -105,6 +109,24 @@ class Part:
             self._checks[side, timed] = checks, _traits(checks, timed)
         return self._checks[side, timed]
 
+    def windows(self, side: int) -> WindowIndex | None:
+        """The index of its boxes by age too, for events of `side`; None if it has none."""
+        if side not in self._windows:
+            index = self.indexes[side]
+            self._windows[side] = None
+            if isinstance(index, JoinIndex) and len(self.points[side]) and len(index.built.lists.boxes):
+                built, checks = index.built, self.checks(side, True)[0]
+                ages = Ages(checks.apart_lo, checks.apart_hi)
+                if side:  # t0 − t1 is how much younger the partner is
+                    ages = Ages(-ages.most, -ages.least)
+                of = built.plane, built.codes, built.lists, built.selected
+                self._windows[side] = WindowIndex.over(*of, self.points[side], ages)
+        return self._windows[side]
+
+    @cached_property
+    def _windows(self) -> dict[int, WindowIndex | None]:
+        return {}
+
     @cached_property
     def _checks(self) -> dict[tuple[int, bool], tuple[Checks, Uint8s]]:
         return {}
@@ -121,6 +143,7 @@ class Part:
             if left is not None:
                 found |= {f"remaining.{side}.{name}": array for name, array in left._asdict().items()}
             found |= {f"index.{side}.{name}": array for name, array in self.indexes[side].arrays().items()}
+            found[f"points.{side}"] = self.points[side]
         for own in _EXCHANGED if self.difference < 0 else _SHARED:
             del found[f"index.1.{own}"]
         return found
@@ -153,6 +176,7 @@ class Part:
             _read(Apart, below(arrays, "apart.")),
             two(meta["tightest"]),
             two(meta["widest"]),
+            (arrays["points.0"], arrays["points.1"]),
         )
 
 
@@ -303,6 +327,9 @@ def _part(
         planes = two(Plane(*span, lo[reached], hi[reached]) for span in spans)
         indexes = two(BandIndex.build(plane, is_double=of.is_double, alpha=how.alpha) for plane in planes)
     tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
+    points = two((_NO_BOUND, _NO_BOUND))
+    if difference < 0 and (tightest[0] > KEY_MIN or tightest[1] < KEY_MAX):
+        points = two(canonical(plane.c_lo, plane.c_hi).points for plane in planes)
     return Part(
         two(-1 if n < 0 else int(sides.number[n]) for n in access),
         two(checked),
@@ -314,6 +341,7 @@ def _part(
         None if tightest == widest else own,
         tightest,
         widest,
+        points,
     )
 
 

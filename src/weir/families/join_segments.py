@@ -47,6 +47,7 @@ from weir.families.join_matching import (
     meet,
     reach_of,
     stacked,
+    within_reach,
 )
 from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
@@ -305,20 +306,29 @@ class JoinSegment:
         values = rows.values(access, self.dictionaries[1 - side].get(part.access[1 - side]))
         if meeting.places is not None:
             row_of_place, values = row_of_place[meeting.places], values[meeting.places]
+        begin, end = meeting.begin, meeting.end
+        if timed:
+            own, others = sign * times[meeting.events], sign * rows.times[row_of_place]
+            near = within_reach(others, begin, end, own, part.widest)
+            if near is not None:
+                kept, begin, end = near
+                row_of_place, values = row_of_place[kept], values[kept]
         index = part.indexes[side]
         assert isinstance(index, JoinIndex)
         search = Search(
             index,
             *part.checks(side, timed),
             a[order],
-            meeting.begin[order],
-            meeting.end[order],
+            begin[order],
+            end[order],
             values,
             self._events(part, side, keys, sign * times, meeting.events, order),
             self._partners(part, 1 - side, rows, row_of_place, sign if timed else 0),
             muted if part.conditions is None else muted[part.slot_of_box],
             strategy,
             costs,
+            part.windows(side) if timed else None,
+            sign,
         )
         return search, meeting.events[order], row_of_place
 

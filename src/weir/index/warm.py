@@ -1,9 +1,9 @@
 """Compile every kernel once, before the first batch needs it, and say how long it took.
 
 A small table with every kind of constraint is built and searched by every strategy, within budget and over it, and a
-small plane by every strategy of select joins and of band joins, so that each kernel is compiled (or loaded from its
-cache) for exactly the argument types that real tables give it; a test holds that nothing is compiled later. Compile
-time is thereby reported apart from run time.
+small plane by every strategy of select joins, of band joins and of window joins, so that each kernel is compiled (or
+loaded from its cache) for exactly the argument types that real tables give it; a test holds that nothing is compiled
+later. Compile time is thereby reported apart from run time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from weir.index.bands.spread import spread
 from weir.index.bands.strategies import Meeting
 from weir.index.boxes import BoxTable, read_only
 from weir.index.jit import KERNELS
+from weir.index.joins.costs import DEFAULT
 from weir.index.joins.enumeration import Checks, Side
 from weir.index.joins.pairs import Band, match_pairs
 from weir.index.joins.partners import build_partners, locate
@@ -30,6 +31,10 @@ from weir.index.joins.search import STRATEGIES as JOIN_STRATEGIES
 from weir.index.joins.search import JoinIndex, batch_order
 from weir.index.keys import encode_doubles
 from weir.index.strategies import STRATEGIES
+from weir.index.windows.index import WindowIndex, meeting
+from weir.index.windows.routing import Routed, walked_in_vain
+from weir.index.windows.strategies import STRATEGIES as WINDOW_STRATEGIES
+from weir.index.windows.strategies import Ages
 
 _BOXES = 2_000
 _WIDTH = 20  # of an interval, in a thousand
@@ -51,6 +56,7 @@ def warm(progress: Callable[[str], None] | None) -> float:
         progress("kernels of joins")
     _warm_joins()
     _warm_bands()
+    _warm_windows()
     dictionary = strings.build(pa.array(["a", "b"]))
     strings.find(dictionary, pa.array(["a", None]))
     elapsed = time.perf_counter() - started
@@ -145,3 +151,30 @@ def _warm_bands() -> None:
     band = Band(index, run, offset)
     match_pairs(band, checks, events, begin, end, run.values, Side(events, columns), rows, muted, _BOXES * len(events))
     cut(read_only(partners), read_only(events), begin, end)
+
+
+def _warm_windows() -> None:
+    """The same for window joins, on lists of their own and on those of a select join, as in a segment."""
+    box = np.arange(_BOXES, dtype=np.int64)
+    a_lo, c_lo = box * 37 % _KEYS, box * 91 % _KEYS
+    plane = Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH)
+    partners = build_partners(box % 9, c_lo)
+    keys = box[:50] % 9
+    begin, end = locate(partners, keys)
+    muted = np.zeros(_BOXES, dtype=np.uint8)
+    ages = Ages(-box, box)
+    joins = JoinIndex.build(plane)
+    index = WindowIndex.build(plane, ages)
+    of = joins.plane, joins.built.codes, joins.built.lists, joins.built.selected, index.points
+    shared = WindowIndex.over(*of, ages)
+    events = meeting(keys, box[:50], begin, end, partners.values, box)
+    for one in (index, shared):
+        one.estimates(events)
+        for strategy in ("auto", *(name for name in WINDOW_STRATEGIES if name in one.strategies)):
+            for budget in (0, _BOXES * len(keys)):
+                one.search(events, muted, budget, strategy=strategy)
+    walked_in_vain(joins.plane, shared.ages, events, read_only(keys), read_only(box[:50].astype(np.int32)))
+    routed = Routed(joins, shared, 1, box)
+    routed.search(
+        box[:50], keys, begin, end, partners.values, muted, _BOXES * len(keys), strategy="auto", costs=DEFAULT
+    )

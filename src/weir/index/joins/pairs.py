@@ -23,6 +23,7 @@ from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_on
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
 from weir.index.joins.enumeration import SPARE, Boxes, Checks, Side, enumerate_pairs, traits_of
 from weir.index.joins.planes import Plane
+from weir.index.windows.routing import N_CHOICES, Routed
 
 if TYPE_CHECKING:
     from weir.index.joins.search import JoinIndex
@@ -52,7 +53,7 @@ class Band:
 
 
 def match_pairs(
-    index: JoinIndex | Band,
+    index: JoinIndex | Band | Routed,
     checks: Checks,
     a: Int64s,
     begin: Int64s,
@@ -72,7 +73,8 @@ def match_pairs(
     Over budget, counting ends when there are very many: the counts are then those of the first events only.
 
     `muted` is by slot; `traits` are those of the checks, made anew if not given. The second result says how many
-    events each strategy (of the index) processed. Of a band join `values` are those of its run.
+    events each strategy (of the index) processed. Of a band join `values` are those of its run; of window joins
+    (`Routed`) boxes are found by age too where that pays.
     """
     n_boxes, n_slots, n_events = len(checks.slot_of_box), len(muted), len(a)
     plane = frozen(index.index.plane if isinstance(index, Band) else index.plane)
@@ -84,7 +86,8 @@ def match_pairs(
     muted_box = muted[checks.slot_of_box] if muted.any() else np.zeros(n_boxes, dtype=np.uint8)
     events, partners = _frozen_side(events), _frozen_side(partners)
     run, offset = (index.run, index.offset) if isinstance(index, Band) else (plain_run(values), begin)
-    choices = np.zeros(len(BAND_STRATEGIES) if isinstance(index, Band) else N_STRATEGIES, dtype=np.int64)
+    n_choices = N_CHOICES if isinstance(index, Routed) else N_STRATEGIES
+    choices = np.zeros(len(BAND_STRATEGIES) if isinstance(index, Band) else n_choices, dtype=np.int64)
     first, size = 0, EVENTS_FIRST
     while first < n_events:
         stop = min(first + size, n_events)
@@ -94,6 +97,18 @@ def match_pairs(
         if isinstance(index, Band):
             meeting = Meeting(a[at], offset[at], begin[at], end[at])
             found = index.index.search(meeting, run, muted_box, candidates_max, strategy=strategy, costs=costs)
+        elif isinstance(index, Routed):
+            found = index.search(
+                events.times[at],
+                a[at],
+                begin[at],
+                end[at],
+                values,
+                muted_box,
+                candidates_max,
+                strategy=strategy,
+                costs=costs,
+            )
         else:
             found = index.search(
                 a[at], begin[at], end[at], values, muted_box, candidates_max, strategy=strategy, costs=costs

@@ -159,6 +159,11 @@ class JoinIndex:
         return self._built.plane
 
     @property
+    def built(self) -> Structures:
+        """What it is made of, for an index that shares some of it."""
+        return self._built
+
+    @property
     def strategies(self) -> tuple[str, ...]:
         """The strategies that were built."""
         return tuple(name for number, name in enumerate(STRATEGIES) if self._allowed >> number & 1)
