@@ -108,7 +108,7 @@ def match(
         assert isinstance(matches, JoinMatches)
         event = np.repeat(matches.events, np.diff(matches.offsets)).tolist()
         queries = segment.ids[matches.slots].tolist()
-        pairs_found = zip(event, matches.partners.tolist(), strict=True)
+        pairs_found = zip(event, matches.partners[0].tolist(), strict=True)
         found += [(q, *((e, p) if side == 0 else (p, e))) for q, (e, p) in zip(queries, pairs_found, strict=True)]
         choices += matches.choices
     return sorted(found), choices
