@@ -46,6 +46,7 @@ from weir.errors import FetchError
 from weir.families.evaluate import truth
 from weir.runtime.housekeeping import Housekeeping
 from weir.settings import Settings
+from weir.store.arrays import read_arrays
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import JoinPiece, write_matches
 from weir.store.rows import arrow_schema, arrow_type, write_table
@@ -570,7 +571,19 @@ def test_too_many_older_pairs_are_not_kept(world: World, monkeypatch: pytest.Mon
     world.batch({T: world.random_rows(T, 5), W: world.random_rows(W, 5)})
     monkeypatch.setattr(fetching, "OLDER_RESULTS_MAX", 3)
     assert world.check(query.id) > 3
-    assert not (world.folder / "cache" / "older").exists()
+    (path,) = (world.folder / "cache" / "older").iterdir()
+    arrays, about = read_arrays(world.weir.files, f"cache/older/{path.name}")
+    assert (arrays, about["too_many"]) == ({}, True)
+    asked: list[dict[str, Any]] = []
+    recompute = fetching.recompute
+
+    def recomputed(*given: Any, **named: Any) -> Any:
+        asked.append(named)
+        return recompute(*given, **named)
+
+    monkeypatch.setattr(fetching, "recompute", recomputed)
+    world.check(query.id)
+    assert all(k.get("results_max") is None for k in asked), "it was known to be too much"
 
 
 def test_older_pairs_that_no_moment_shows_are_not_kept(world: World) -> None:

@@ -130,16 +130,20 @@ def bounded(conditions: Sequence[Expression], second: int, first_values: Values,
     """
     ends: dict[tuple[tuple[int, Expression], ...], dict[str, np.ndarray]] = {}
     made: dict[tuple[tuple[int, Expression], ...], np.ndarray | None] = {}
+    of_second: dict[tuple[tuple[int, Expression], ...], float] = {}
     for summed in (s for condition in conditions for s in _sums(condition, second)):
         key = tuple(summed.second)
         if key not in made:
-            made[key] = _axis_values(key, second_values)
+            made[key], of_second[key] = _axis_values(key, second_values)
         axis = made[key]
         own = None if axis is None else _added(summed.first, first_values)
         if axis is None or own is None:
             continue
-        total, known = own
-        scale = max(float(np.abs(axis).max(initial=0.0)), float(np.abs(total[np.isfinite(total)]).max(initial=0.0)))
+        total, known, of_first = own
+        # What sums round follows the terms, not the totals: large terms may cancel.
+        scale = of_first + of_second[key]
+        if not np.isfinite(scale):
+            continue
         room = _ROUNDING * scale + any(e.type.kind is Kind.DECIMAL for _, e in (*summed.first, *summed.second))
         is_upper = summed.op in ("<", "<=")
         with np.errstate(all="ignore"):  # an end beyond all doubles is no end
@@ -157,19 +161,26 @@ def bounded(conditions: Sequence[Expression], second: int, first_values: Values,
     return Axis(values, ends[best].get("low"), ends[best].get("high"))
 
 
-def _axis_values(terms: Sequence[tuple[int, Expression]], values: Values) -> np.ndarray | None:
-    """What each row adds; None if that is no number for some. Where it is NULL no bound holds, so anything will do."""
+def _axis_values(terms: Sequence[tuple[int, Expression]], values: Values) -> tuple[np.ndarray | None, float]:
+    """What each row adds, and how large terms are; None if it is no number for some row.
+
+    Where it is NULL no bound holds, so anything will do.
+    """
     found = _added(terms, values)
     if found is None:
-        return None
-    total, known = found
-    return np.where(known, total, 0.0) if np.isfinite(total[known]).all() else None
+        return None, 0.0
+    total, known, scale = found
+    return (np.where(known, total, 0.0) if np.isfinite(total[known]).all() else None), scale
 
 
-def _added(terms: Sequence[tuple[int, Expression]], values: Values) -> tuple[np.ndarray, np.ndarray] | None:
-    """The sum of signed terms by row, and where none of them is NULL; None if they are no numbers."""
+def _added(terms: Sequence[tuple[int, Expression]], values: Values) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """The sum of signed terms by row, where none of them is NULL, and the sum of the largest values of each term.
+
+    None if they are no numbers.
+    """
     total: np.ndarray | None = None
     known: np.ndarray | None = None
+    scale = 0.0
     for sign, e in terms:
         if e.type.kind not in _NUMBERS + _TIMES:
             return None
@@ -178,7 +189,8 @@ def _added(terms: Sequence[tuple[int, Expression]], values: Values) -> tuple[np.
             total = sign * doubles if total is None else total + sign * doubles
         here = np.ones(len(doubles), bool) if valid is None else valid
         known = here if known is None else known & here
-    return None if total is None or known is None else (total, known)
+        scale += float(np.abs(doubles[here & np.isfinite(doubles)]).max(initial=0.0))
+    return None if total is None or known is None else (total, known, scale)
 
 
 def _sums(condition: Expression, second: int) -> Iterator[_Sum]:
@@ -205,7 +217,7 @@ def _sum(terms: Sequence[tuple[int, Expression]], op: str, second: int) -> Itera
     if not (kinds <= set(_NUMBERS) or kinds <= set(_TIMES)):
         return
     mine = [(sign, e) for sign, e in terms if sources(e) == {second}]
-    rest = [(sign, e) for sign, e in terms if second not in sources(e)]
+    rest = [(sign, e) for sign, e in terms if second not in sources(e) and len(sources(e)) <= 1]
     if not mine or not rest or len(mine) + len(rest) < len(terms):
         return
     if mine[0][0] < 0:

@@ -177,6 +177,8 @@ def _older(standing: Standing, files: Files, views: Sequence[View], active_from:
     names = [str(source) for source in range(len(views))]
     with contextlib.suppress(StoreError, KeyError):
         arrays, meta = read_arrays(files, path, verify=True)
+        if meta == about | {"too_many": True}:
+            return _recomputed(standing, views, active_from)
         if meta == about:
             return tuple(np.array(arrays[name]) for name in names)
     ids = recompute(
@@ -188,6 +190,8 @@ def _older(standing: Standing, files: Files, views: Sequence[View], active_from:
         results_max=OLDER_RESULTS_MAX,
     )
     if ids is None:
+        with contextlib.suppress(StoreError):  # so that the next fetch does not try again
+            save_arrays(files, path, {}, about | {"too_many": True})
         return _recomputed(standing, views, active_from)
     with contextlib.suppress(StoreError):  # a reader that cannot write caches can still read
         save_arrays(files, path, dict(zip(names, ids, strict=True)), about)

@@ -78,6 +78,8 @@ def recompute(
             if results_max is None:
                 raise
             return None
+        if results_max is not None and len(places[0]) > results_max:
+            return None
         return tuple(ids[places[k]] for k, ids in enumerate(rows))
     axis = None
     if apart != ANY:
@@ -90,7 +92,17 @@ def recompute(
         count += len(places[0])
         if results_max is not None and count > results_max:
             return None
+        if examined_max is not None:
+            _check_count(count, 2, 2)
     return tuple(np.concatenate(column) for column in zip(*found, strict=True))
+
+
+def _check_count(count: int, joined: int, sources_count: int) -> None:
+    if count > COMBINATIONS_MAX:
+        raise FetchError(
+            f"joining {joined} of {sources_count} sources gives more than {COMBINATIONS_MAX:,} combinations of rows",
+            hint="add conditions or shorten the windows",
+        )
 
 
 class _Join:
@@ -124,12 +136,7 @@ class _Join:
             for grown in self.grown(places, added, known, None):
                 found.append(tuple(grown.values()))
                 count += len(grown[added])
-                if count > COMBINATIONS_MAX:
-                    raise FetchError(
-                        f"joining {len(places) + 1} of {len(sizes)} sources gives more than {COMBINATIONS_MAX:,} "
-                        "combinations of rows",
-                        hint="add conditions or shorten the windows",
-                    )
+                _check_count(count, len(places) + 1, len(sizes))
             places = dict(zip((*places, added), (np.concatenate(c) for c in zip(*found, strict=True)), strict=True))
         return places
 

@@ -98,6 +98,9 @@ def missing(ids: Ids, others: Ids) -> np.ndarray:
         distinct, code = np.unique(np.concatenate([rows, other_rows]), return_inverse=True)
         codes = codes * len(distinct) + code[: len(rows)]
         other_codes = other_codes * len(distinct) + code[len(rows) :]
+        # Small again, so that no number of sources overflows.
+        _, code = np.unique(np.concatenate([codes, other_codes]), return_inverse=True)
+        codes, other_codes = code[: len(codes)], code[len(codes) :]
     return ~np.isin(codes, other_codes, assume_unique=True)
 
 

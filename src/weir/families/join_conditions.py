@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.rebuild import rebuild
-from weir.algebra.schema import Kind
 from weir.families.bounds import Bools, Ints
 from weir.families.evaluate import evaluate
 from weir.families.join_parts import Remaining
+from weir.families.value_keys import keys_of_values
 from weir.index.boxes import Int32s
-from weir.index.keys import NULL_KEY, encode_column
-from weir.index.strings import StringDictionary, find
+from weir.index.keys import NULL_KEY
+from weir.index.strings import StringDictionary
 
 
 def columns_of(attributes: Iterable[Expression], side: int) -> list[ColumnRef]:
@@ -71,11 +71,7 @@ def _keys(
         at = pa.array(places[side])
         for c in columns_of([e], side):
             columns[spelled_name(side, c.name)] = sides[side].column(c.name).take(at)
-    values = evaluate(spelled(e), pa.table(columns))
-    if e.type.kind is not Kind.STRING:
-        return encode_column(values, e.type)
-    assert dictionary is not None, "a text is compared with texts"
-    return find(dictionary, values)
+    return keys_of_values(evaluate(spelled(e), pa.table(columns)), e.type, dictionary)
 
 
 def spelled(e: Expression) -> Expression:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, walk
-from weir.algebra.schema import Kind
 from weir.families.bounds import Ints
 from weir.families.evaluate import evaluate
+from weir.families.value_keys import keys_of_values
 from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import N_STRATEGIES, Costs
@@ -25,15 +25,14 @@ from weir.index.joins.enumeration import Checks, Side
 from weir.index.joins.pairs import Band, Pairs, match_pairs
 from weir.index.joins.partners import Partners, locate
 from weir.index.joins.search import STRATEGIES, JoinIndex
-from weir.index.keys import NULL_KEY, encode_column
-from weir.index.strings import StringDictionary, find
+from weir.index.keys import NULL_KEY
+from weir.index.strings import StringDictionary
 from weir.index.windows.index import WindowIndex
 from weir.index.windows.routing import FORCED, Routed
 
 CHOICES = (*STRATEGIES, *(f"band {name}" for name in BAND_STRATEGIES), *FORCED)
 _KEPT_MOST = 0.875  # share of the places met above which none are left out
 _FAR = 1 << 62  # no two times are further apart
-_NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
 class JoinMatches(NamedTuple):
@@ -197,10 +196,7 @@ class EventKeys:
         if number not in self._made:
             e = self._attributes[number]
             values = self.rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, self.rows)
-            if e.type.kind is Kind.STRING:
-                self._made[number] = find(self._dictionaries.get(number, _NO_STRINGS), values)
-            else:
-                self._made[number] = encode_column(values, e.type)
+            self._made[number] = keys_of_values(values, e.type, self._dictionaries.get(number))
         return self._made[number]
 
 
@@ -214,6 +210,7 @@ class Result:
         self.choices = np.zeros(len(CHOICES), np.int64)
         self._slots_count = slots_count
         self._counts: Ints | None = None
+        self._is_shared = False
         self._done: list[tuple[Ints, Ints, Int32s, Ints]] = []  # events, their counts, slots, partners
 
     def add(self, events: Ints, offsets: Ints, slots: Int32s, partners: Ints) -> None:
@@ -226,8 +223,9 @@ class Result:
         self._done.append((events[some], counts[some], slots, partners))
         self.left -= len(slots)
 
-    def count(self, counts: Ints) -> None:
+    def count(self, counts: Ints, *, is_shared: bool = False) -> None:
         """From here on pairs are only counted."""
+        self._is_shared |= is_shared
         if self._counts is None:
             self._counts = np.zeros(self._slots_count, np.int64)
             for _, _, slots, _ in self._done:
@@ -238,7 +236,7 @@ class Result:
 
     def whole(self) -> JoinMatches | OverBudget:
         if self._counts is not None:
-            return OverBudget(self._counts)
+            return OverBudget(self._counts, self._is_shared)
         if len(self._done) == 1:
             events, counts, slots, partners = self._done[0]
             return JoinMatches(events, np.concatenate([[0], np.cumsum(counts)]), slots, partners, self.choices)

@@ -30,12 +30,9 @@ import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression
 from weir.algebra.schema import Catalog
-from weir.families.attributes import Attributes
 from weir.families.bounds import Ints
-from weir.families.boxes import template
 from weir.families.codec import from_json, to_json
 from weir.families.differences import Difference, difference_of, event_part, partner_order
-from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.join_conditions import columns_of, satisfied
 from weir.families.join_matching import (
     EventKeys,
@@ -53,7 +50,7 @@ from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, 
 from weir.families.join_windows import Apart, apart
 from weir.families.joins import BOTH, Joined, JoinFamily, joined, on_side
 from weir.families.partner_rows import PartnerRows, keys_of
-from weir.families.segments import Group, in_slots, without
+from weir.families.segments import Group, boxes_of, in_slots, without
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import make_run
 from weir.index.bands.spread import spread
@@ -152,23 +149,15 @@ class JoinSegment:
         members = list(_by_shape(family, groups, catalog, excluded))
         ids, slot_of_row = in_slots([m.ids for m in members])
 
-        attributes = Attributes()
-        resolved = [resolve(template(m.predicate, _ANY_BOXES), m.constants, attributes) for m in members]
-        dictionaries = dictionaries_of(texts(r) for r in resolved)
-        boxes: list[Boxes] = []
+        whole, attributes, dictionaries = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
         bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
-        first = 0
-        for member, disjuncts in zip(members, resolved, strict=True):
-            slots = slot_of_row[first : first + len(member.ids)]
-            first += len(member.ids)
-            boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
-            bounds.lo[slots], bounds.hi[slots] = member.apart
-        whole = in_row_order(boxes)
-        count = len(attributes.expressions)
-        used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=count)).tolist()
+        nothing = np.empty(0, np.int64)
+        bounds.lo[slot_of_row] = np.concatenate([nothing, *(m.apart.lo for m in members)])
+        bounds.hi[slot_of_row] = np.concatenate([nothing, *(m.apart.hi for m in members)])
+        used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=len(attributes))).tolist()
         times = two(catalog.streams[name.lower()].time for name in family.streams)
-        sides = Sides([attributes.expressions[n] for n in used], times)
-        renumbered = np.zeros(count, np.int64)
+        sides = Sides([attributes[n] for n in used], times)
+        renumbered = np.zeros(len(attributes), np.int64)
         renumbered[used] = np.arange(len(used))
         whole = whole._replace(constraint_attribute=renumbered[whole.constraint_attribute])
         return cls(

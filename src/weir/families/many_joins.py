@@ -7,7 +7,7 @@ through is an event to an index over the queries (`weir.families.many_segments`)
 many candidates have in common; here a family *is* what its queries have in common.
 
 Keys need not connect all sources: a difference of two rows that every way to satisfy the condition bounds
-(`r.a < s.b + 3`, `abs(r.t - s.t) <= w`) connects them too, and is then part of the family. What nothing connects would
+(`r.a - s.b < 3`, `abs(r.t - s.t) <= w`) connects them too, and is then part of the family. What nothing connects would
 be a cross product in every batch. Such a query is not matched: its answer is evaluated when it is asked for, within a
 limit on the combinations of rows (`weir.answer.recompute`).
 
@@ -21,7 +21,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby, permutations, product
 from typing import Any
 
@@ -145,7 +145,12 @@ def joined(query: Query, catalog: Catalog) -> Many:
     assert reason is None, reason
     assert isinstance(query.root, Project)
     assert isinstance(query.root.child, Join)
-    scans, split = _scans(query.root.child), _split(query.root.child)
+    return _joined(query.root.child)
+
+
+@lru_cache(maxsize=256)
+def _joined(join: Join) -> Many:
+    scans, split = _scans(join), _split(join)
     bands = _bands(split, [scan.source for scan in scans])
     best: tuple[Any, list[Key], list[Expression], dict[int, int]] | None = None
     for number_of in _orders(scans):
@@ -189,7 +194,8 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
     if bands:
         said["bounded differences"] = ", ".join(bands)
     if not found.is_connected:
-        return said | {"not connected": f"{_apart_text(found, names)}: every row would meet every other"}
+        why = f"{_apart_text(found, names)}: every row would meet every other; to have it matched as rows come, "
+        return said | {"not connected": f"{why}add an equality, or a bound written as a difference (a.x - b.y <= 3)"}
     predicate = found.predicate
     if predicate is not None and constants is not None:
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}

@@ -26,6 +26,7 @@ from weir.families.bounds import Bools, Ints
 from weir.families.differences import difference_of, event_part
 from weir.families.joins import on_side
 from weir.families.many_joins import ManyFamily
+from weir.families.many_limits import Limits
 from weir.families.many_rows import EventRows, ManyRows, Pool, edges_of
 from weir.families.partner_rows import keys_of
 from weir.index.joins.partners import locate
@@ -52,30 +53,13 @@ class Link(NamedTuple):
     band: int  # of the family, −1 for none
 
 
-class Limits(NamedTuple):
-    """What no query of a segment goes beyond."""
-
-    apart: Mapping[tuple[int, int], tuple[int, int]]  # by (side, greater side): bounds of the one time less the other
-    bands: Sequence[tuple[int, int]]  # by band of the family: bounds of the difference, as keys
-    wanted: Sequence[Sequence[Wanted]]  # by side: what every query asks of its rows
-
-
-class Wanted(NamedTuple):
-    """Keys of one attribute that any query takes: disjoint intervals, ascending."""
-
-    attribute: int
-    lo: Ints
-    hi: Ints
-
-
 class _Found:
     """Where the rows of a link are, for those rows of its start that were asked for."""
 
     def __init__(self, n_starts: int, parts: Sequence[ManyRows]) -> None:
+        # What is not known is neither read nor written: of many kept rows only those that are met take memory.
         self.known = np.zeros(n_starts, bool)
-        self.begin = np.zeros((len(parts), n_starts), np.int64)
-        self.end = np.zeros((len(parts), n_starts), np.int64)
-        self.codes = np.full((len(parts), n_starts), NULL_KEY, np.int64)
+        self.begin, self.end, self.codes = np.empty((3, len(parts), n_starts), np.int64)
 
 
 class Join:
@@ -131,7 +115,8 @@ class Join:
         counts = np.empty((len(links), len(places[self.side])), np.int64)
         for k, link in enumerate(links):
             found = self._located(link, places[link.start])
-            counts[k] = (found.end - found.begin).sum(axis=0)[places[link.start]]
+            at = places[link.start]
+            counts[k] = (found.end[:, at] - found.begin[:, at]).sum(axis=0)
         alive = np.flatnonzero(counts.min(axis=0) > 0)
         choice = counts[:, alive].argmin(axis=0)
         rows = np.cumsum(counts[choice, alive])
@@ -211,9 +196,7 @@ class Join:
         if link not in self._found:
             self._found[link] = _Found(len(self._times(link.start)), parts)
         found = self._found[link]
-        asked = np.zeros(len(found.known), bool)
-        asked[starts] = True
-        new = np.flatnonzero(asked & ~found.known)
+        new = np.unique(starts[~found.known[starts]])
         if not len(new):
             return found
         found.known[new] = True

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression
-from weir.algebra.schema import Kind
 from weir.families.attributes import sources_of
 from weir.families.bounds import Ints
 from weir.families.codec import canonical
@@ -27,12 +26,12 @@ from weir.families.evaluate import evaluate
 from weir.families.joins import JoinFamily, on_side
 from weir.families.many_joins import ManyFamily
 from weir.families.partner_rows import PartnerRows
-from weir.index.keys import NULL_KEY, encode_column
-from weir.index.strings import StringDictionary, find
+from weir.families.value_keys import keys_of_values
+from weir.index.keys import NULL_KEY
+from weir.index.strings import StringDictionary
 from weir.store.rows import arrow_type
 
 _SHARED = ("row_ids", "times")  # arrays that all edges have
-_NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
 class Edge(NamedTuple):
@@ -171,13 +170,7 @@ class EventRows:
         place = canonical(e), id(dictionary)
         if place not in self._keys:
             values = self._events.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, self._events)
-            if e.type.kind is Kind.STRING:
-                if isinstance(values, pa.ChunkedArray):
-                    values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-                keys = find(_NO_STRINGS if dictionary is None else dictionary, values)
-            else:
-                keys = encode_column(values, e.type)
-            self._keys[place] = dictionary, keys
+            self._keys[place] = dictionary, keys_of_values(values, e.type, dictionary)
         return self._keys[place][1]
 
     def table(self, columns: Sequence[ColumnRef], at: Ints) -> pa.Table:
@@ -194,17 +187,16 @@ class Pool:
 
     @cached_property
     def row_ids(self) -> Ints:
-        return np.concatenate([np.empty(0, np.int64), *(part.row_ids for part in self.parts)])
+        return _together([part.row_ids for part in self.parts])
 
     @cached_property
     def times(self) -> Ints:
-        return np.concatenate([np.empty(0, np.int64), *(part.times for part in self.parts)])
+        return _together([part.times for part in self.parts])
 
     def keys(self, e: Expression, dictionary: StringDictionary | None) -> Ints:
         place = canonical(e), id(dictionary)
         if place not in self._keys:
-            found = [part.edges[0].column(e, dictionary) for part in self.parts]
-            self._keys[place] = dictionary, np.concatenate([np.empty(0, np.int64), *found])
+            self._keys[place] = dictionary, _together([part.edges[0].column(e, dictionary) for part in self.parts])
         return self._keys[place][1]
 
     def table(self, columns: Sequence[ColumnRef], at: Ints) -> pa.Table:
@@ -221,6 +213,10 @@ class Pool:
         back = np.empty(len(at), np.int64)
         back[order] = np.arange(len(at))
         return pa.concat_tables([_plain(t) for t in tables]).take(pa.array(back))
+
+
+def _together(arrays: Sequence[Ints]) -> Ints:
+    return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, np.int64), *arrays])
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -24,31 +24,29 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import Arithmetic, ColumnRef, Comparison, Expression, Param, conjunction, walk
-from weir.algebra.schema import INTERVAL, TIMESTAMP, Catalog, Kind, Stream
-from weir.families.attributes import Attributes, sources_of
+from weir.algebra.schema import INTERVAL, TIMESTAMP, Catalog, Stream
+from weir.families.attributes import sources_of
 from weir.families.bounds import Ints
-from weir.families.boxes import template
 from weir.families.codec import canonical, from_json, to_json
 from weir.families.evaluate import evaluate
-from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.join_conditions import spelled, spelled_name
 from weir.families.join_matching import JoinMatches, Result
 from weir.families.join_windows import apart
 from weir.families.joins import at_home, on_side
 from weir.families.many_joins import Many, ManyFamily, joined
-from weir.families.many_probes import Join, Limits, Places, TooManyError, Wanted
+from weir.families.many_limits import UNBOUNDED_US, Limits, Wanted, limits_of
+from weir.families.many_probes import Join, Places, TooManyError
 from weir.families.many_rows import EventRows, Pool, SideRows
-from weir.families.segments import Group, box_table, in_slots, without
+from weir.families.segments import Group, box_table, boxes_of, in_slots, without
+from weir.families.value_keys import keys_of_values
 from weir.index.boxes import OverBudget, Uint8s
-from weir.index.keys import KEY_MAX, KEY_MIN, encode_column
 from weir.index.strategies import STRATEGIES, Strategy
-from weir.index.strings import StringDictionary, find
+from weir.index.strings import StringDictionary
 
 EXAMINED_SHARE = 4  # combinations that may be examined for each match that may be written …
 EXAMINED_MIN = 1 << 22  # … and at least so many
 KEYS_BYTES_MAX = 64 << 20  # keys of combinations that are held at a time
 _ANY_BOXES = 1 << 30
-_UNBOUNDED_US = 1 << 62  # a distance in time that no two rows have
 
 
 class ManySegment:
@@ -62,6 +60,7 @@ class ManySegment:
         attributes: Sequence[dict[str, Any]],
         dictionaries: Mapping[int, StringDictionary],
         limits: Limits,
+        has_boxes: bool,
         index: Strategy,
     ) -> None:
         self.family = family
@@ -69,6 +68,7 @@ class ManySegment:
         self.ids = ids  # int64[n_slots], ascending: the query of each slot
         self.dictionaries = dictionaries  # by attribute
         self.limits = limits
+        self.has_boxes = has_boxes  # else its queries are never true
         self.index = index
         self._written = list(attributes)
         self._decoded: list[Expression] | None = None
@@ -107,27 +107,15 @@ class ManySegment:
         members = list(_by_shape(family, groups, catalog, excluded, streams))
         ids, slot_of_row = in_slots([m.ids for m in members])
         uniform = _uniform(members)
-        attributes = Attributes()
-        resolved = []
-        for member in members:
-            predicate, constants = member.with_distances(streams, uniform)
-            resolved.append(resolve(template(predicate, _ANY_BOXES), constants, attributes))
-        dictionaries = dictionaries_of(texts(r) for r in resolved)
-        boxes: list[Boxes] = []
-        first = 0
-        for member, disjuncts in zip(members, resolved, strict=True):
-            slots = slot_of_row[first : first + len(member.ids)]
-            first += len(member.ids)
-            boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
-        table, used = box_table(in_row_order(boxes), len(attributes.expressions))
-        expressions = [attributes.expressions[n] for n in used]
-        ends = _Ends(table.constraint_attribute, table.constraint_lo, table.constraint_hi, len(table.slot_of_box))
-        times = [stream.time for stream in streams]
-        limits = Limits(
-            _apart(members, expressions, ends, times),
-            [_band(e, expressions, ends) for e in family.bands],
-            [_wanted(side, expressions, ends) for side in range(len(streams))],
-        )
+        timed = [member.with_distances(streams, uniform) for member in members]
+        boxes, attributes, dictionaries = boxes_of(timed, slot_of_row)
+        table, used = box_table(boxes, len(attributes))
+        expressions = [attributes[n] for n in used]
+        windows = {
+            pair: (min(int(m.lo[pair].min()) for m in members), max(int(m.hi[pair].max()) for m in members))
+            for pair in (members[0].lo if members else ())
+        }
+        limits = limits_of(table, expressions, family.bands, windows, [stream.time for stream in streams])
         return cls(
             family,
             strategy,
@@ -135,6 +123,7 @@ class ManySegment:
             [to_json(e) for e in expressions],
             {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
             limits,
+            bool(len(table.slot_of_box)),
             STRATEGIES[strategy].build(table, len(ids), len(used)),
         )
 
@@ -157,6 +146,7 @@ class ManySegment:
             "strings": sorted(self.dictionaries),
             "apart": [[*sides, *bounds] for sides, bounds in self.limits.apart.items()],
             "bands": [list(bounds) for bounds in self.limits.bands],
+            "has_boxes": self.has_boxes,
             "wanted": [[w.attribute for w in of_side] for of_side in self.limits.wanted],
         }
 
@@ -179,6 +169,7 @@ class ManySegment:
                 for n in meta["strings"]
             },
             limits,
+            meta["has_boxes"],
             STRATEGIES[meta["strategy"]].from_arrays(index),
         )
 
@@ -191,7 +182,8 @@ class ManySegment:
         """
         others = [s for s in range(len(self.family.streams)) if s != side]
         result = Result(len(self.ids), pairs_max, others=len(others))
-        if not len(self.ids) or not len(events.row_ids) or not all(len(pools[s].parts) for s in others):
+        is_idle = not self.has_boxes or not len(events.row_ids)
+        if is_idle or not all(len(pools[s].parts) for s in others):
             return result.whole()
         rows: dict[int, SideRows] = {**pools, side: events}
         wanted = [
@@ -207,7 +199,7 @@ class ManySegment:
                     self._add(result, side, rows, tuple(at[begin : begin + step] for at in places), muted)
         except TooManyError:
             # Queries share what is joined, so none of them is lighter than another.
-            result.count(np.where(muted == 0, pairs_max + 1, 0))
+            result.count(np.where(muted == 0, pairs_max + 1, 0), is_shared=True)
         return result.whole()
 
     def _add(self, result: Result, side: int, rows: Mapping[int, SideRows], places: Places, muted: Uint8s) -> None:
@@ -233,12 +225,7 @@ class ManySegment:
                 mine = {c.name: replace(c, source=0) for c in walk(e) if isinstance(c, ColumnRef) and c.source == s}
                 table = rows[s].table(list(mine.values()), places[s])
                 columns |= {spelled_name(s, name): table.column(name) for name in mine}
-            values = evaluate(spelled(e), pa.table(columns))
-            if e.type.kind is Kind.STRING:
-                assert dictionary is not None, "a text is compared with texts"
-                keys[number] = find(dictionary, values)
-            else:
-                keys[number] = encode_column(values, e.type)
+            keys[number] = keys_of_values(evaluate(spelled(e), pa.table(columns)), e.type, dictionary)
         return keys
 
 
@@ -265,7 +252,7 @@ class _Member:
             distance = Arithmetic("-", one, other, INTERVAL)
             for op, bounds in ((">=", self.lo[pair]), ("<=", self.hi[pair])):
                 column = f"apart {pair} {op}"
-                near = np.clip(bounds, -_UNBOUNDED_US, _UNBOUNDED_US)
+                near = np.clip(bounds, -UNBOUNDED_US, UNBOUNDED_US)
                 constants = constants.append_column(column, pa.array(near, pa.int64()).cast(pa.duration("us")))
                 terms.append(Comparison(op, distance, Param(column, INTERVAL)))
         return (conjunction(terms) if terms else None), constants
@@ -307,82 +294,4 @@ def _uniform(members: Sequence[_Member]) -> set[tuple[int, int]]:
         ends = ([m.lo[pair] for m in members], [m.hi[pair] for m in members])
         if all(len(np.unique(np.concatenate(end))) == 1 for end in ends):
             found.add(pair)
-    return found
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """The constraints of all boxes of a segment."""
-
-    attribute: np.ndarray
-    lo: Ints
-    hi: Ints
-    boxes_count: int
-
-    def of(self, number: int) -> tuple[Ints, Ints] | None:
-        """The ends of an attribute's intervals, if every box has one."""
-        mine = self.attribute == number
-        if not self.boxes_count or np.count_nonzero(mine) < self.boxes_count:
-            return None
-        return self.lo[mine], self.hi[mine]
-
-    def widest(self, number: int) -> tuple[int, int]:
-        ends = self.of(number)
-        return (KEY_MIN, KEY_MAX) if ends is None else (int(ends[0].min()), int(ends[1].max()))
-
-
-def _apart(
-    members: Sequence[_Member], expressions: Sequence[Expression], ends: _Ends, times: Sequence[str]
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """By two sides, how far apart any query lets their rows be: by its windows, and by its conditions."""
-    found = {}
-    for pair in members[0].lo if members else ():
-        lo = max(min(int(m.lo[pair].min()) for m in members), -_UNBOUNDED_US)
-        hi = min(max(int(m.hi[pair].max()) for m in members), _UNBOUNDED_US)
-        for number, e in enumerate(expressions):
-            form = _time_form(e, pair, times)
-            if form:
-                least, most = ends.widest(number)
-                lo, hi = (max(lo, least), min(hi, most)) if form > 0 else (max(lo, -most), min(hi, -least))
-        if lo > -_UNBOUNDED_US or hi < _UNBOUNDED_US:
-            found[pair] = lo, hi
-    return found
-
-
-def _time_form(e: Expression, pair: tuple[int, int], times: Sequence[str]) -> int:
-    """1 if the attribute is the first side's time less the second's, −1 the other way round, else 0."""
-    if not (isinstance(e, Arithmetic) and e.op == "-"):
-        return 0
-    for sign, (one, other) in ((1, pair), (-1, pair[::-1])):
-        if all(
-            isinstance(part, ColumnRef) and (part.source, part.name) == (side, times[side])
-            for part, side in ((e.left, one), (e.right, other))
-        ):
-            return sign
-    return 0
-
-
-def _band(e: Expression, expressions: Sequence[Expression], ends: _Ends) -> tuple[int, int]:
-    """The bounds that any query has for a difference."""
-    text = canonical(e)
-    for number, other in enumerate(expressions):
-        if canonical(other) == text:
-            return ends.widest(number)
-    return KEY_MIN, KEY_MAX
-
-
-def _wanted(side: int, expressions: Sequence[Expression], ends: _Ends) -> list[Wanted]:
-    """For each attribute of a side that every box constrains: the keys that any of them takes."""
-    found = []
-    for number, e in enumerate(expressions):
-        of = ends.of(number) if sources_of(e) == {side} else None
-        if of is None:
-            continue
-        order = np.argsort(of[0], kind="stable")
-        lo, hi = of[0][order], np.maximum.accumulate(of[1][order])
-        begins = np.ones(len(lo), bool)
-        begins[1:] = lo[1:] > hi[:-1]
-        starts = np.flatnonzero(begins)
-        last = np.append(starts[1:], len(lo)) - 1
-        found.append(Wanted(number, lo[starts], hi[last]))
     return found

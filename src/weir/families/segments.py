@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, Query
-from weir.algebra.schema import Kind, Stream
+from weir.algebra.schema import Stream
 from weir.families.attributes import Attributes
 from weir.families.bounds import Ints
 from weir.families.boxes import template
@@ -31,15 +31,14 @@ from weir.families.codec import from_json, to_json
 from weir.families.evaluate import evaluate
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.parts import parts_of
+from weir.families.value_keys import keys_of_values
 from weir.index.boxes import BoxTable, Matches, OverBudget
-from weir.index.keys import encode_column
 from weir.index.strategies import STRATEGIES, Strategy
-from weir.index.strings import StringDictionary, find
+from weir.index.strings import StringDictionary
 from weir.settings import Settings
 
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
 _ANY_BOXES = 1 << 30  # what was registered stays registered, also under a lower cap
-_NO_STRINGS = StringDictionary(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,22 @@ def in_slots(ids_of_members: Sequence[Ints]) -> tuple[Ints, Ints]:
     slot_of_row = np.empty(len(ids), np.int64)
     slot_of_row[order] = np.arange(len(ids))
     return ids, slot_of_row
+
+
+def boxes_of(
+    members: Sequence[tuple[Expression | None, pa.Table]], slot_of_row: Ints
+) -> tuple[Boxes, list[Expression], dict[int, StringDictionary]]:
+    """The boxes of predicates with their constants, by slot; their attributes, and the dictionaries of those."""
+    attributes = Attributes()
+    resolved = [resolve(template(predicate, _ANY_BOXES), constants, attributes) for predicate, constants in members]
+    dictionaries = dictionaries_of(texts(r) for r in resolved)
+    boxes: list[Boxes] = []
+    first = 0
+    for (_, constants), disjuncts in zip(members, resolved, strict=True):
+        slots = slot_of_row[first : first + constants.num_rows]
+        first += constants.num_rows
+        boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
+    return in_row_order(boxes), attributes.expressions, dictionaries
 
 
 class Segment:
@@ -122,21 +137,13 @@ class Segment:
         members = [_Member(*shape) for shape in _by_shape(groups, excluded)]
         ids, slot_of_row = in_slots([m.ids for m in members])
 
-        attributes = Attributes()
-        resolved = [resolve(template(m.predicate, _ANY_BOXES), m.constants, attributes) for m in members]
-        dictionaries = dictionaries_of(texts(r) for r in resolved)
-        boxes = []
-        first = 0
-        for member, disjuncts in zip(members, resolved, strict=True):
-            slots = slot_of_row[first : first + len(member.ids)]
-            first += len(member.ids)
-            boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
-        table, used = box_table(in_row_order(boxes), len(attributes.expressions))
+        boxes, attributes, dictionaries = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
+        table, used = box_table(boxes, len(attributes))
         return cls(
             stream.name,
             strategy,
             ids,
-            [to_json(attributes.expressions[n]) for n in used],
+            [to_json(attributes[n]) for n in used],
             {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
             STRATEGIES[strategy].build(table, len(ids), len(used)),
         )
@@ -202,12 +209,7 @@ class Segment:
         keys = np.empty((len(self._written), rows.num_rows), np.int64)
         for number, e in enumerate(self.attributes):
             values = rows.column(e.name) if isinstance(e, ColumnRef) else evaluate(e, rows)
-            if e.type.kind is Kind.STRING:
-                if isinstance(values, pa.ChunkedArray):
-                    values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-                keys[number] = find(self.dictionaries.get(number, _NO_STRINGS), values)
-            else:
-                keys[number] = encode_column(values, e.type)
+            keys[number] = keys_of_values(values, e.type, self.dictionaries.get(number))
         return keys
 
 

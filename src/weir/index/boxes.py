@@ -49,6 +49,7 @@ class OverBudget(NamedTuple):
     """The batch has more pairs than allowed: how many events each slot would match."""
 
     counts: Int64s  # int64[n_slots]: 0 for muted slots
+    is_shared: bool = False  # what is too much is not of single slots, but of all of them together
 
 
 def check(table: BoxTable, n_slots: int, n_attributes: int) -> BoxTable:

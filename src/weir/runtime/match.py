@@ -133,6 +133,7 @@ class _Slice:
         self.joins: list[JoinPiece] = []
         self.pairs = 0
         self.over = False
+        self.reported_max: int | None = REPORTED_IDS_MAX  # None: all, because they can only be demoted together
         self.choices = np.zeros((len(task.joins), len(CHOICES)), np.int64)  # events by family and strategy
         self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, pairs of each slot
         self._selections: dict[str, list[tuple[str, Segment, np.ndarray]]] = {}
@@ -214,6 +215,7 @@ class _Slice:
         if isinstance(found, OverBudget):
             self._count(path, ids, found.counts)
             self.over = True
+            self.reported_max = None if found.is_shared else self.reported_max
         elif len(found.slots):
             self._count(path, ids, np.bincount(found.slots, minlength=len(ids)))
             if not self.over:
@@ -262,7 +264,7 @@ class _Slice:
             ids.append(of_slot[slots])
             weights.append(counted[slots])
         all_ids, all_weights = np.concatenate(ids), np.concatenate(weights)
-        order = np.lexsort((all_ids, -all_weights))[:REPORTED_IDS_MAX]
+        order = np.lexsort((all_ids, -all_weights))[: self.reported_max]
         return all_ids[order], all_weights[order]
 
 
