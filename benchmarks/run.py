@@ -1,6 +1,7 @@
-"""`weir bench`: the kernels on W1 to W4 and on joins of 2 to 6 streams with peers, then the whole pipeline on Spark.
+"""`weir bench`: the kernels on W1 to W4, window joins and joins of 2 to 6 streams, then the whole pipeline on Spark.
 
-python -m benchmarks.run [--workload W1,W2,W3,W4,many] [--queries 1000,…] [--skip-peers] [--only kernels|pipeline]
+python -m benchmarks.run [--workload W1,W2,W3,W4,windows,many] [--queries 1000,…] [--skip-peers]
+                         [--only kernels|pipeline] [--quick]
 
 Ratios are from one run.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SELECTIONS = ("W1", "W2")
-WORKLOADS = (*SELECTIONS, "W3", "W4", "many")
+WORKLOADS = (*SELECTIONS, "W3", "W4", "windows", "many")
 SIZES = "1000,10000,100000,1000000"
 JOIN_SIZES = "10000,100000,1000000"
 BAND_SIZES = "1000,10000,100000"
@@ -61,6 +62,10 @@ def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
         from benchmarks.micro import bands
 
         bands.main(["--queries", args.queries or BAND_SIZES, *given])
+    if "windows" in wanted:
+        from benchmarks.micro import windows
+
+        windows.main(["--quick"] if args.quick else [])
     if "many" in wanted:
         from benchmarks.micro import many
 

@@ -29,7 +29,7 @@ from benchmarks.micro.joins import id_write_rates
 from benchmarks.micro.timing import events_within, rate
 from benchmarks.peers.bands import PEERS, BandPeer, joined_rows, scan
 from benchmarks.workloads import BandWorkload, w4, w4_even
-from weir.index.bands.costs import STRATEGIES
+from weir.index.bands.costs import NAMES as STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import make_run
 from weir.index.bands.strategies import Meeting

@@ -18,7 +18,7 @@ from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.families.bounds import Ints
 from weir.families.evaluate import evaluate
 from weir.families.value_keys import keys_of_values
-from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.costs import NAMES as BAND_STRATEGIES
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import N_STRATEGIES, Costs
 from weir.index.joins.enumeration import Checks, Side
@@ -42,7 +42,7 @@ class JoinMatches(NamedTuple):
     offsets: Int64s  # int64[e+1]
     slots: Int32s  # int32[p]: ascending within an entry of `events`
     partners: Int64s  # int64[others, p]: row ids on the other sides, ascending; unique within (entry, slot)
-    choices: Int64s  # int64[15]: how many events each of CHOICES processed, summed over parts
+    choices: Int64s  # int64[16]: how many events each of CHOICES processed, summed over parts
 
 
 @dataclass(frozen=True)

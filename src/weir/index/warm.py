@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.index import strings
-from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.costs import NAMES as BAND_STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import cut, make_run
 from weir.index.bands.spread import spread

@@ -9,6 +9,7 @@ from weir.index.bands.costs import (
     DEFAULT_WEIGHTS,
     N_STRATEGIES,
     N_TERMS,
+    NAMES,
     STRATEGIES,
     TERMS,
     Description,
@@ -140,7 +141,7 @@ def test_weights_decide_and_change_no_answer() -> None:
         costs = make_costs(DEFAULT.terms, weights)
         assert bool(np.all(index.estimates(events, run, costs=costs).argmin(axis=1) == number))
         found = index.search(events, run, muted, 10**9, costs=costs)
-        assert found.choices.tolist() == [40 * (k == number) for k in range(N_STRATEGIES)], name
+        assert found.choices.tolist() == [40 * (k == number) for k in range(len(NAMES))], name
         assert isinstance(found.matches, Matches)
         assert np.array_equal(found.matches.slots, expected.slots)
 

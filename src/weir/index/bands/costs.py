@@ -21,6 +21,8 @@ log2(1 + …), the columns x[s, k] are
 Query-outer has a ladder over the partners, of cells for each number or of others, or none. Which columns a strategy
 really has, the fit says (`weir.runtime.calibration`); DEFAULT_WEIGHTS is such a fit.
 
+Select-first, where its lists are there, is not modelled but counted: its boxes are those of one cell (`selected_cost`).
+
 t and s are found for some partners of some events of a search (`weir.index.bands.strategies.sample`), because where
 partners lie among the boxes is known only then. Cost: that and `prepare`, which multiplies out what all events of a
 search share, take some 50 µs; then an event costs about 20 ns (`event_costs`).
@@ -41,8 +43,9 @@ from weir.index.joins.lean import lean
 Floats = npt.NDArray[np.float64]
 
 STRATEGIES = ("query-outer", "data-outer", "merge", "ssi", "hotspot")  # a strategy's number is its place
-QUERY_OUTER, DATA_OUTER, MERGE, SSI, HOTSPOT = range(5)
-N_STRATEGIES = 5
+QUERY_OUTER, DATA_OUTER, MERGE, SSI, HOTSPOT, SELECT_FIRST = range(6)
+N_STRATEGIES = 5  # that the model is about
+NAMES = (*STRATEGIES, "select-first")  # and the one that is counted instead
 TERMS = ("event", "boxes", "cells", "steps", "visits", "cold", "reached", "touched", "affected", "doubles")
 N_TERMS = 10
 
@@ -126,6 +129,12 @@ def event_costs(prepared: Floats, m: Scalar, has_ladder: Scalar, out: Floats) ->
         )
     out[SSI] += min(p[_GROUPS], partners) * p[_REACHED]
     out[HOTSPOT] += min(p[_GROUPS + 1], partners) * p[_REACHED + 1]
+
+
+@lean
+def selected_cost(n_listed: Scalar, m: Scalar) -> Scalar:
+    """What select-first costs that looks at so many boxes, each of which may search m partners, in ns."""
+    return 60.0 + n_listed * (2.5 + 1.4 * math.log2(1.0 + m))
 
 
 @lean

@@ -9,11 +9,12 @@ partner's d. The strategies give the same answer:
     merge         boxes by lo and partners by d are merged: n + m steps
     ssi           boxes in stabbing groups; the two partners around a group's point decide for it: τ searches and k
     hotspot       ssi for groups of at least α·n boxes, query-outer for the rest
+    select-first  the boxes listed in the cell of a look for their first partner; lists are there if a is selective
 
 `auto` takes for each event the one whose estimate is least (`weir.index.bands.costs`). Boxes are in classes by the
 widths of their intervals, so that a few wide ones do not make partners look at all narrow ones.
 
-Size: 56 bytes a box and 16 more if any box constrains a, beside the plane.
+Size: 56 bytes a box and 16 more if any box constrains a, beside the plane; about 12 more for the lists by a.
 """
 
 from __future__ import annotations
@@ -23,9 +24,18 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from weir.index.bands.costs import STRATEGIES, Description, cheapest, event_costs, prepare
+from weir.index.bands.costs import (
+    NAMES,
+    SELECT_FIRST,
+    STRATEGIES,
+    Description,
+    cheapest,
+    event_costs,
+    prepare,
+    selected_cost,
+)
 from weir.index.bands.runs import Floats, Run, is_whole, ladder
-from weir.index.bands.strategies import SHORT, WIDE, Bands, Meeting, sample, stab
+from weir.index.bands.strategies import SHORT, WIDE, Bands, Meeting, cell_of, sample, stab
 from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, drop_muted, make_scratch, write_sorted
@@ -39,6 +49,8 @@ from weir.index.stabbing import Partition, canonical
 
 _MATCHES_EXPECTED = 16
 _OUTPUT_MIN = 1 << 16
+_CELLS_MIN = 32  # fewer cells of a would leave out too little
+_BOXES_PER_CELL, _CELLS_PER_INTERVAL = 8, 2
 
 
 class Router(NamedTuple):
@@ -65,6 +77,7 @@ class BandIndex:
         lo, hi = plane.c_lo[order], plane.c_hi[order]
         constrained = bool(np.any(plane.a_lo > NULL_KEY) or np.any(plane.a_hi < KEY_MAX))
         kept = order if constrained else order[:0]
+        marks, cells, entries = _cells(plane.a_lo[kept], plane.a_hi[kept])
         numbers, first = np.unique(class_of_box[order], return_index=True)
         classes = np.append(first, len(lo)).astype(np.int64)
         numbers_of_lo = _hints(lo) if is_double else np.where(lo == KEY_MIN, -np.inf, lo.astype(np.float64))
@@ -83,10 +96,13 @@ class BandIndex:
                 np.stack((lo, np.minimum(width[order], WIDE) << 32 | order), axis=1).reshape(-1),
                 plane.a_lo[kept],
                 plane.a_hi[kept],
+                marks,
+                cells,
+                entries,
                 classes,
                 np.array([width[order][class_of_box[order] == k].max() for k in numbers], np.int64),
-                np.concatenate([np.empty(0, np.int32), *(cells for cells, _ in ladders)]),
-                np.cumsum([0, *(len(cells) for cells, _ in ladders)]).astype(np.int64),
+                np.concatenate([np.empty(0, np.int32), *(steps for steps, _ in ladders)]),
+                np.cumsum([0, *(len(steps) for steps, _ in ladders)]).astype(np.int64),
                 np.array([scale for _, scale in ladders]).reshape(-1, 2),
                 *groups,
                 np.arange(len(sizes), dtype=np.int32),
@@ -121,16 +137,16 @@ class BandIndex:
         costs: Costs = DEFAULT,
     ) -> Found:
         """The boxes that each event affects, without muted ones; their counts if there are more than `pairs_max`."""
-        assert strategy == "auto" or strategy in STRATEGIES, f"strategy {strategy!r} is none of {STRATEGIES}"
+        assert strategy == "auto" or strategy in NAMES, f"strategy {strategy!r} is none of {NAMES}"
         events = frozen(Meeting(*(np.ascontiguousarray(array, dtype=np.int64) for array in events)))
-        number = -1 if strategy == "auto" else STRATEGIES.index(strategy)
+        number = -1 if strategy == "auto" else NAMES.index(strategy)
         router = Router(number, self._prepared(costs, events, run))
         n_boxes, n_events = len(self._bands.lo), len(events.a)
         muted = read_only(np.ascontiguousarray(muted, dtype=np.uint8))
         assert muted.shape == (n_boxes,), f"muted has shape {muted.shape}, not {n_boxes}"
         any_muted = bool(muted.any())
         scratch = make_scratch(n_boxes, 0)
-        choices = np.zeros(len(STRATEGIES), dtype=np.int64)
+        choices = np.zeros(len(NAMES), dtype=np.int64)
         per_event = np.zeros(n_events, dtype=np.int64)
         output = np.empty(0, dtype=np.int32)
         event = used = 0
@@ -183,7 +199,7 @@ class BandIndex:
         events = frozen(Meeting(*(np.ascontiguousarray(array, dtype=np.int64) for array in events)))
         spent = np.zeros(len(events.a), dtype=np.int64)
         scratch = make_scratch(len(self._bands.lo), 0)
-        _cycles(self._bands, events, run, STRATEGIES.index(strategy), silent, scratch, spent)
+        _cycles(self._bands, events, run, NAMES.index(strategy), silent, scratch, spent)
         return spent
 
 
@@ -207,6 +223,27 @@ def _hints(lo: Int64s) -> Floats:
     return np.where(np.isnan(numbers), np.inf, numbers)
 
 
+def _cells(a_lo: Int64s, a_hi: Int64s) -> tuple[Int64s, Int32s, Int32s]:
+    """Marks, offsets and entries of cells over a, about as long as two intervals; none if these are long."""
+    nothing = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)
+    ends = np.unique(np.concatenate([a_lo[a_lo > KEY_MIN], a_hi[a_hi < KEY_MAX]]))
+    if len(ends) < _CELLS_MIN:
+        return nothing
+    spans = np.searchsorted(ends, a_hi, side="right") - np.searchsorted(ends, a_lo)
+    share = float(spans.mean()) / len(ends)
+    n_cells = int(min(len(a_lo) / _BOXES_PER_CELL, _CELLS_PER_INTERVAL / max(share, 1e-9), len(ends)))
+    if n_cells < _CELLS_MIN:
+        return nothing
+    marks = ends[np.linspace(0, len(ends) - 1, n_cells).astype(np.int64)]
+    first, last = np.searchsorted(marks, a_lo, side="right"), np.searchsorted(marks, a_hi, side="right")
+    counts = last - first + 1
+    place = np.repeat(np.arange(len(a_lo)), counts)
+    cell = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(len(place))
+    order = np.argsort(cell, kind="stable")
+    offsets = np.searchsorted(cell[order], np.arange(n_cells + 2))
+    return marks, offsets.astype(np.int32), place[order].astype(np.int32)
+
+
 def _masks(lo: Int64s, hi: Int64s) -> Int64s:
     """A bit for each number of an interval, from the lowest on; 0 for a long one."""
     width = _widths(lo, hi)
@@ -224,12 +261,18 @@ def _grouped(partition: Partition, lo: Int64s, hi: Int64s) -> tuple[Int64s, Int3
 
 
 @lean
-def _choose(events: Meeting, run: Run, router: Router, scratch: Scratch, event: Scalar) -> Scalar:
+def _choose(bands: Bands, events: Meeting, run: Run, router: Router, scratch: Scratch, event: Scalar) -> Scalar:
     if router.strategy >= 0:
         return router.strategy
     begin, end = events.begin[event], events.end[event]
     has_ladder = is_whole(run, begin, end, events.offset[event])
-    return cheapest(router.prepared, end - begin, has_ladder, scratch.estimates)
+    best = cheapest(router.prepared, end - begin, has_ladder, scratch.estimates)
+    if len(bands.cells) > 0:
+        cell = cell_of(bands.marks, events.a[event])
+        n_listed = bands.cells[cell + 1] - bands.cells[cell]
+        if selected_cost(n_listed, end - begin) < scratch.estimates[best]:
+            return SELECT_FIRST
+    return best
 
 
 @lean
@@ -258,7 +301,7 @@ def _write(
     while event < len(events.a):
         per_event[event] = 0
         if events.begin[event] < events.end[event]:
-            chosen = _choose(events, run, router, scratch, event)
+            chosen = _choose(bands, events, run, router, scratch, event)
             n = stab(bands, events, run, chosen, scratch, event, False)
             if any_muted:
                 n = drop_muted(scratch.found, n, muted)
@@ -286,7 +329,7 @@ def _count(
     for event in range(len(events.a)):
         if events.begin[event] == events.end[event]:
             continue
-        chosen = _choose(events, run, router, scratch, event)
+        chosen = _choose(bands, events, run, router, scratch, event)
         n = drop_muted(scratch.found, stab(bands, events, run, chosen, scratch, event, False), muted)
         for i in range(n):
             counts[scratch.found[i]] += 1

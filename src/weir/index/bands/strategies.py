@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.bands.costs import DATA_OUTER, HOTSPOT, MERGE, SSI
+from weir.index.bands.costs import DATA_OUTER, HOTSPOT, MERGE, SELECT_FIRST, SSI
 from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_whole, walk
 from weir.index.boxes import Int32s, Int64s
 from weir.index.jit import Scalar
@@ -37,6 +37,9 @@ class Bands(NamedTuple):
     near: Int64s  # int64[2n]: lo, then in its upper half hi − lo, or WIDE, and in its lower the box: what partners see
     a_lo: Int64s  # int64[n], or empty if no box constrains a
     a_hi: Int64s
+    marks: Int64s  # int64[c−1]: ascending keys of a that part its cells
+    cells: Int32s  # int32[c+1]: the entries of each cell; empty if a is not selective
+    entries: Int32s  # int32[·]: places of the boxes whose a-interval meets the cell
     classes: Int64s  # int64[k+1]: the boxes of class i are classes[i] .. classes[i+1]
     longest: Int64s  # int64[k]: the longest interval of a class, in keys
     steps: Int32s  # int32[·]: ladders over the lo of each class: the first place of each cell, counted within the class
@@ -117,12 +120,38 @@ def stab(
             found[used] = bands.boxes[place]
             used += _has_partner(bands, run, place, offset, begin, end) and _selects(bands, place, a)
         return used
+    if strategy == SELECT_FIRST and len(bands.cells) > 0:
+        return _selected(bands, run, a, offset, begin, end, found)
     if is_whole(run, begin, end, offset):
         return _climb(bands, run, a, offset, begin, end, found)
     used = 0
     for place in range(len(bands.lo)):
         found[used] = bands.boxes[place]
         used += _has_partner(bands, run, place, offset, begin, end) and _selects(bands, place, a)
+    return used
+
+
+@lean
+def cell_of(marks: Int64s, a: Scalar) -> Scalar:
+    """The cell of a: how many marks are not above it."""
+    first, n = 0, len(marks)
+    while n > 0:
+        half = (n + 1) >> 1
+        first = first + half if marks[first + half - 1] <= a else first
+        n -= half
+    return first
+
+
+@lean
+def _selected(bands: Bands, run: Run, a: Scalar, offset: Scalar, begin: Scalar, end: Scalar, found: Int32s) -> Scalar:
+    """Select-first: of the boxes whose a-interval meets the cell of a, those that contain it look for a partner."""
+    cell = cell_of(bands.marks, a)
+    used = 0
+    for entry in range(bands.cells[cell], bands.cells[cell + 1]):
+        place = bands.entries[entry]
+        if bands.a_lo[place] <= a <= bands.a_hi[place] and _has_partner(bands, run, place, offset, begin, end):
+            found[used] = bands.boxes[place]
+            used += 1
     return used
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
+from weir.index.bands.costs import NAMES as BAND_STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import Run, plain_run
 from weir.index.bands.strategies import Meeting
