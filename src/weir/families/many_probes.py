@@ -33,6 +33,7 @@ from weir.index.joins.partners import locate
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 
 BLOCK = 1 << 17  # combinations that go on together
+EVENTS = 1 << 14  # events that begin together
 _MAGNITUDE_BITS = np.int64(KEY_MAX)
 _INFINITY_KEY = int(encode_doubles(np.array([np.inf]))[0])
 
@@ -89,10 +90,15 @@ class Join:
 
     def combinations(self) -> Iterator[Places]:
         """All of them, block by block; TooManyError when more than allowed had to be examined."""
+        wanted = np.flatnonzero(self._is_wanted(self.side, np.arange(len(self.events.row_ids))))
+        for begin in range(0, len(wanted), EVENTS):
+            yield from self._of(wanted[begin : begin + EVENTS])
+
+    def _of(self, events: Ints) -> Iterator[Places]:
+        """The combinations of some events."""
         nothing = np.empty(0, np.int64)
-        first = self._wanted(self.side, np.arange(len(self.events.row_ids)))
-        start = tuple(first if s == self.side else nothing for s in range(len(self.family.streams)))
-        waiting: dict[int, list[Places]] = {1 << self.side: [start]} if len(first) else {}
+        start = tuple(events if s == self.side else nothing for s in range(len(self.family.streams)))
+        waiting: dict[int, list[Places]] = {1 << self.side: [start]}
         while waiting:
             # The least sets first, so that combinations meet again; the greatest once there are many of them.
             held = sum(len(places[self.side]) for blocks in waiting.values() for places in blocks)
@@ -177,9 +183,6 @@ class Join:
 
     def _times(self, side: int) -> Ints:
         return self.events.times if side == self.side else self.pools[side].times
-
-    def _wanted(self, side: int, rows: Ints) -> Ints:
-        return rows[self._is_wanted(side, rows)]
 
     def _is_wanted(self, side: int, rows: Ints) -> Bools:
         """Whether any query may take a row, for all that every query asks of it."""
