@@ -15,7 +15,7 @@ import pytest
 
 from tests.oracle import naive_joins as naive
 from weir.index.boxes import Matches, OverBudget
-from weir.index.joins import codes, search
+from weir.index.joins import codes, output
 from weir.index.joins.costs import N_TERMS, make_costs
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
@@ -152,8 +152,8 @@ def test_answers_hold_where_codes_decide_little(seed: int, monkeypatch: pytest.M
 
 @everywhere
 def test_small_buffers_are_resumed(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_OUTPUT_MIN", 1)
-    monkeypatch.setattr(search, "_MATCHES_EXPECTED", 0)
+    monkeypatch.setattr(output, "_OUTPUT_MIN", 1)
+    monkeypatch.setattr(output, "_MATCHES_EXPECTED", 0)
     for seed in list(SEEDS)[::4]:
         case = draw(seed)
         check_against_twin(JoinIndex.build(case.plane, strategies=STRATEGIES), case, strategy, seed)

@@ -36,19 +36,18 @@ from weir.index.bands.costs import (
 )
 from weir.index.bands.runs import Floats, Run, is_whole, ladder
 from weir.index.bands.strategies import SHORT, WIDE, Bands, Meeting, cell_of, sample, stab
-from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
+from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, drop_muted, make_scratch, write_sorted
 from weir.index.joins.costs import DEFAULT, Costs
 from weir.index.joins.instructions import cycles
 from weir.index.joins.lean import lean
+from weir.index.joins.output import written
 from weir.index.joins.planes import Plane, check
 from weir.index.joins.search import Found
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.stabbing import Partition, canonical
 
-_MATCHES_EXPECTED = 16
-_OUTPUT_MIN = 1 << 16
 _CELLS_MIN = 32  # fewer cells of a would leave out too little
 _BOXES_PER_CELL, _CELLS_PER_INTERVAL = 8, 2
 
@@ -147,27 +146,20 @@ class BandIndex:
         any_muted = bool(muted.any())
         scratch = make_scratch(n_boxes, 0)
         choices = np.zeros(len(NAMES), dtype=np.int64)
-        per_event = np.zeros(n_events, dtype=np.int64)
-        output = np.empty(0, dtype=np.int32)
-        event = used = 0
-        expected = max(_MATCHES_EXPECTED * n_events, _OUTPUT_MIN)
-        while event < n_events:
-            # Pages that nothing is written to cost nothing, so it is better to expect too much than to copy often.
-            grown = np.empty(min(expected, pairs_max) + n_boxes + OUTPUT_SLACK, dtype=np.int32)
-            grown[:used] = output[:used]
-            output = grown
-            event, used = _write(
+
+        def write(event: int, output: Int32s, used: int, per_event: Int64s) -> tuple[int, int]:
+            found: tuple[int, int] = _write(
                 self._bands, events, run, router, scratch, muted, any_muted, event, output, used, per_event, choices
             )
-            if used > pairs_max:
-                counts = np.zeros(n_boxes, dtype=np.int64)
-                choices[:] = 0
-                _count(self._bands, events, run, router, scratch, muted, counts, choices)
-                return Found(OverBudget(counts), choices)
-            expected = max(int(1.1 * used / max(event, 1) * n_events), 2 * used)
-        offsets = np.zeros(n_events + 1, dtype=np.int64)
-        np.cumsum(per_event, out=offsets[1:])
-        return Found(Matches(offsets, output[:used]), choices)
+            return found
+
+        matches = written(write, n_events, n_boxes, pairs_max)
+        if matches is not None:
+            return Found(matches, choices)
+        counts = np.zeros(n_boxes, dtype=np.int64)
+        choices[:] = 0
+        _count(self._bands, events, run, router, scratch, muted, counts, choices)
+        return Found(OverBudget(counts), choices)
 
     def estimates(self, events: Meeting, run: Run, *, costs: Costs = DEFAULT) -> Floats:
         """float64[e, 5]: what each strategy is expected to cost for each event, ns."""

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.boxes import Int64s, Matches, OverBudget, Uint8s, frozen, read_only
+from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen, read_only
 from weir.index.histograms import EqualWidth
 from weir.index.joins.affected import (
-    OUTPUT_SLACK,
     Events,
     Router,
     Scratch,
@@ -54,6 +53,7 @@ from weir.index.joins.costs import (
 )
 from weir.index.joins.hotspot import Hotspots, build_hotspots, is_hot
 from weir.index.joins.lists import Lists, build_lists
+from weir.index.joins.output import written
 from weir.index.joins.planes import Plane, check
 from weir.index.joins.stabbing_sets import StabbingSets, build_stabbing_sets, extent_of
 from weir.index.stabbing import Partition, canonical
@@ -63,8 +63,6 @@ Floats = npt.NDArray[np.float64]
 STRATEGIES = ("vanilla", "join-first", "select-first", "ssi", "hotspot", "sweep")  # a strategy's number is its place
 
 _BUCKETS = 256  # of the histogram of a-intervals
-_MATCHES_EXPECTED = 16  # boxes an event for which the first output has room
-_OUTPUT_MIN = 1 << 16  # boxes that an output has room for at least
 
 
 class Found(NamedTuple):
@@ -199,26 +197,15 @@ class JoinIndex:
         self, events: Events, router: Router, scratch: Scratch, muted: Uint8s, pairs_max: int, choices: Int64s
     ) -> Matches | None:
         """All matches of a batch; None if there are more than `pairs_max`."""
-        n_events, n_boxes = len(events.a), len(muted)
         any_muted = bool(muted.any())
-        per_event = np.zeros(n_events, dtype=np.int64)
-        output = np.empty(0, dtype=np.int32)
-        event = used = 0
-        expected = max(_MATCHES_EXPECTED * n_events, _OUTPUT_MIN)
-        while event < n_events:
-            # Pages that nothing is written to cost nothing, so it is better to expect too much than to copy often.
-            grown = np.empty(min(expected, pairs_max) + n_boxes + OUTPUT_SLACK, dtype=np.int32)
-            grown[:used] = output[:used]
-            output = grown
-            event, used = write_affected(
+
+        def write(event: int, output: Int32s, used: int, per_event: Int64s) -> tuple[int, int]:
+            found: tuple[int, int] = write_affected(
                 self._built, events, router, scratch, muted, any_muted, event, output, used, per_event, choices
             )
-            if used > pairs_max:
-                return None
-            expected = max(int(1.1 * used / max(event, 1) * n_events), 2 * used)
-        offsets = np.zeros(n_events + 1, dtype=np.int64)
-        np.cumsum(per_event, out=offsets[1:])
-        return Matches(offsets, output[:used])
+            return found
+
+        return written(write, len(events.a), len(muted), pairs_max)
 
     def estimates(self, a: Int64s, begin: Int64s, end: Int64s, *, costs: Costs = DEFAULT, m_rows: int = 0) -> Floats:
         """float64[e, 6]: what each strategy is expected to cost for each event, ns; inf for one that was not built.

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s, Matches, OverBudget, Uint8s, read_only
+from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, read_only
 from weir.index.histograms import EqualWidth
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, drop_muted, make_scratch, write_sorted
@@ -26,6 +26,7 @@ from weir.index.joins.hotspot import is_hot
 from weir.index.joins.instructions import cycles
 from weir.index.joins.lean import lean
 from weir.index.joins.lists import Lists, build_lists
+from weir.index.joins.output import written
 from weir.index.joins.planes import Plane, check
 from weir.index.joins.search import Found
 from weir.index.keys import KEY_MAX, KEY_MIN
@@ -45,8 +46,6 @@ from weir.index.windows.strategies import (
 )
 
 _BUCKETS = 256
-_MATCHES_EXPECTED = 16
-_OUTPUT_MIN = 1 << 16
 _FAR = 1 << 62  # no two times are further apart
 
 
@@ -151,38 +150,20 @@ class WindowIndex:
         assert muted.shape == (n_boxes,), f"muted has shape {muted.shape}, not {n_boxes}"
         events, standing, router, scratch = self._prepared(events, standing, strategy)
         any_muted = bool(muted.any())
-        choices, per_event = np.zeros(N_STRATEGIES, dtype=np.int64), np.zeros(n_events, dtype=np.int64)
-        output = np.empty(0, dtype=np.int32)
-        event = used = 0
-        expected = max(_MATCHES_EXPECTED * n_events, _OUTPUT_MIN)
-        while event < n_events:
-            # Pages that nothing is written to cost nothing, so it is better to expect too much than to copy often.
-            grown = np.empty(min(expected, pairs_max) + n_boxes + OUTPUT_SLACK, dtype=np.int32)
-            grown[:used] = output[:used]
-            output = grown
-            event, used = _write(
-                self._boxes,
-                events,
-                standing,
-                router,
-                scratch,
-                muted,
-                any_muted,
-                event,
-                output,
-                used,
-                per_event,
-                choices,
-            )
-            if used > pairs_max:
-                counts = np.zeros(n_boxes, dtype=np.int64)
-                choices[:] = 0
-                _count(self._boxes, events, standing, router, scratch, muted, counts, choices)
-                return Found(OverBudget(counts), choices)
-            expected = max(int(1.1 * used / max(event, 1) * n_events), 2 * used)
-        offsets = np.zeros(n_events + 1, dtype=np.int64)
-        np.cumsum(per_event, out=offsets[1:])
-        return Found(Matches(offsets, output[:used]), choices)
+        choices = np.zeros(N_STRATEGIES, dtype=np.int64)
+
+        def write(event: int, output: Int32s, used: int, per_event: Int64s) -> tuple[int, int]:
+            of = self._boxes, events, standing, router, scratch, muted, any_muted
+            found: tuple[int, int] = _write(*of, event, output, used, per_event, choices)
+            return found
+
+        matches = written(write, n_events, n_boxes, pairs_max)
+        if matches is not None:
+            return Found(matches, choices)
+        counts = np.zeros(n_boxes, dtype=np.int64)
+        choices[:] = 0
+        _count(self._boxes, events, standing, router, scratch, muted, counts, choices)
+        return Found(OverBudget(counts), choices)
 
     def cycles(self, events: Meeting, strategy: str, standing: Standing | None = None) -> Int64s:
         """int64[e]: cycles that one strategy spends on each event; sorting and writing are left out."""
