@@ -18,7 +18,7 @@ from weir.index.boxes import Matches, OverBudget
 from weir.index.joins import codes, output
 from weir.index.joins.costs import N_TERMS, make_costs
 from weir.index.joins.planes import Plane
-from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
+from weir.index.joins.search import STRATEGIES, Found, JoinIndex, batch_order
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
@@ -111,7 +111,7 @@ def draw(seed: int) -> Case:
     return Case(plane, a.astype(np.int64), offsets[which], offsets[which + 1], values, muted, rng.choice([0.001, 0.1]))
 
 
-def search_case(index: JoinIndex, case: Case, pairs_max: int, strategy: str) -> search.Found:
+def search_case(index: JoinIndex, case: Case, pairs_max: int, strategy: str) -> Found:
     return index.search(case.a, case.begin, case.end, case.values, case.muted, pairs_max, strategy=strategy)
 
 
