@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py tests/answer/test_mixed_oracle.py
+ANSWERS := tests/answer tests/runtime tests/spark
 
 .PHONY: setup demo test soak lint bench clean
 
@@ -28,12 +29,12 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Three groups side by side, so that both cores are used: tests that kill processes mostly wait, those of answers compare
-# with the oracle, and the rest. Reports of the first two come at the end.
+# Three groups side by side, so that both cores are used: tests that kill processes mostly wait, those of answers and of
+# the runtime, and the rest. Reports of the first two come at the end.
 test: lint
 	@$(BIN)/python -m pytest -m crash > .crash.log 2>&1 & crash=$$!; \
-	$(BIN)/python -m pytest -m "not crash" tests/answer > .answer.log 2>&1 & answer=$$!; \
-	$(BIN)/python -m pytest -m "not crash" --ignore tests/answer; rest=$$?; \
+	$(BIN)/python -m pytest -m "not crash" $(ANSWERS) > .answer.log 2>&1 & answer=$$!; \
+	$(BIN)/python -m pytest -m "not crash" $(addprefix --ignore=,$(ANSWERS)); rest=$$?; \
 	wait $$answer; answered=$$?; cat .answer.log; rm -f .answer.log; \
 	wait $$crash; killed=$$?; cat .crash.log; rm -f .crash.log; exit $$((rest + answered + killed))
 

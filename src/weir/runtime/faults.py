@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -108,7 +109,8 @@ def _raise(point: str) -> None:
 
 
 def _stop(_: str) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
+    # To this thread: a signal to the process may be taken by another one, and this one would run on until it is.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 _ACT: Mapping[str, Callable[[str], None]] = {"kill": _kill, "exit": _exit, "raise": _raise, "stop": _stop}
