@@ -9,7 +9,7 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from weir.algebra.nodes import ColumnRef, Comparison, Join, Project, Query, walk
+from weir.algebra.nodes import ColumnRef, Comparison, Expression, Join, Project, Query, walk
 from weir.algebra.schema import Catalog
 from weir.families import many_joins
 from weir.families.joins import terms_of
@@ -131,8 +131,8 @@ def test_loose_queries_have_a_source_that_no_equality_reaches() -> None:
     assert crossed > 10, "cross products occur"
 
 
-def _pair(term: object) -> list[ColumnRef]:
-    columns = [p for p in walk(term) if isinstance(p, ColumnRef)]  # type: ignore[arg-type]  # terms are expressions
+def _pair(term: Expression) -> list[ColumnRef]:
+    columns = [p for p in walk(term) if isinstance(p, ColumnRef)]
     return columns if len({c.source for c in columns}) > 1 else []
 
 

@@ -21,8 +21,7 @@ a part. DESIGN.md sections 1 and 2; SSI 3.2; CSJQ section 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +47,10 @@ from weir.families.join_matching import (
 )
 from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
-from weir.families.joins import BOTH, Joined, JoinFamily, joined, on_side
+from weir.families.joins import BOTH, JoinFamily, joined, on_side
+from weir.families.members import by_shape
 from weir.families.partner_rows import PartnerRows, keys_of
-from weir.families.segments import Group, boxes_of, in_slots, without
+from weir.families.segments import Group, boxes_of, in_slots
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import make_run
 from weir.index.bands.spread import spread
@@ -146,17 +146,18 @@ class JoinSegment:
         thrifty = strategies is None
         if strategies is None:
             strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
-        members = list(_by_shape(family, groups, catalog, excluded))
-        ids, slot_of_row = in_slots([m.ids for m in members])
+        streams = two(catalog.streams[name.lower()] for name in family.streams)
+        members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
+        ids, slot_of_row = in_slots([own for _, _, own in members])
 
-        whole, attributes, dictionaries = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
+        whole, attributes, dictionaries = boxes_of([(found.predicate, c) for found, c, _ in members], slot_of_row)
         bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
+        of_members = [apart(found.scans, streams, constants) for found, constants, _ in members]
         nothing = np.empty(0, np.int64)
-        bounds.lo[slot_of_row] = np.concatenate([nothing, *(m.apart.lo for m in members)])
-        bounds.hi[slot_of_row] = np.concatenate([nothing, *(m.apart.hi for m in members)])
+        bounds.lo[slot_of_row] = np.concatenate([nothing, *(of.lo for of in of_members)])
+        bounds.hi[slot_of_row] = np.concatenate([nothing, *(of.hi for of in of_members)])
         used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=len(attributes))).tolist()
-        times = two(catalog.streams[name.lower()].time for name in family.streams)
-        sides = Sides([attributes[n] for n in used], times)
+        sides = Sides([attributes[n] for n in used], two(stream.time for stream in streams))
         renumbered = np.zeros(len(attributes), np.int64)
         renumbered[used] = np.arange(len(used))
         whole = whole._replace(constraint_attribute=renumbered[whole.constraint_attribute])
@@ -424,34 +425,3 @@ class JoinSegment:
 
     def _access(self, part: Part, side: int) -> Expression | None:
         return None if part.access[side] < 0 else self.columns(side)[part.access[side]]
-
-
-@dataclass(frozen=True)
-class _Member:
-    """All queries of one predicate and one kind of windows, whichever groups they came in."""
-
-    predicate: Expression | None
-    constants: pa.Table
-    ids: Ints
-    apart: Apart
-
-
-def _by_shape(
-    family: JoinFamily, groups: Sequence[Group], catalog: Catalog, excluded: np.ndarray | None
-) -> Iterator[_Member]:
-    """Groups of one shape together: a thousand registrations of one query each are one table."""
-    known: dict[int, Joined] = {}  # by the identity of a query, which many groups share
-    together: dict[Any, tuple[Joined, list[Group]]] = {}
-    for group in groups:
-        if id(group.query) not in known:
-            known[id(group.query)] = joined(group.query, catalog)
-        found = known[id(group.query)]
-        assert found.family.name == family.name, f"a query of {found.family.name} among those of {family.name}"
-        windows = tuple(scan.window for scan in found.scans)
-        shape = (found.predicate, windows, tuple(map(str, group.constants.schema)))
-        together.setdefault(shape, (found, []))[1].append(group)
-    streams = two(catalog.streams[name.lower()] for name in family.streams)
-    for found, members in together.values():
-        constants, ids = without(members, excluded)
-        if len(ids):
-            yield _Member(found.predicate, constants, ids, apart(found.scans, streams, constants))

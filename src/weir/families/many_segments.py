@@ -37,7 +37,8 @@ from weir.families.many_joins import Many, ManyFamily, joined
 from weir.families.many_limits import UNBOUNDED_US, Limits, Wanted, limits_of
 from weir.families.many_probes import Join, Places, TooManyError
 from weir.families.many_rows import EventRows, Pool, SideRows
-from weir.families.segments import Group, box_table, boxes_of, in_slots, without
+from weir.families.members import by_shape
+from weir.families.segments import Group, box_table, boxes_of, in_slots
 from weir.families.value_keys import keys_of_values
 from weir.index.boxes import OverBudget, Uint8s
 from weir.index.strategies import STRATEGIES, Strategy
@@ -104,7 +105,7 @@ class ManySegment:
     ) -> ManySegment:
         """The segment of all queries of `groups` but the `excluded` ids (ascending)."""
         streams = [catalog.streams[name.lower()] for name in family.streams]
-        members = list(_by_shape(family, groups, catalog, excluded, streams))
+        members = list(_members(family, groups, catalog, excluded, streams))
         ids, slot_of_row = in_slots([m.ids for m in members])
         uniform = _uniform(members)
         timed = [member.with_distances(streams, uniform) for member in members]
@@ -258,28 +259,15 @@ class _Member:
         return (conjunction(terms) if terms else None), constants
 
 
-def _by_shape(
+def _members(
     family: ManyFamily,
     groups: Sequence[Group],
     catalog: Catalog,
     excluded: np.ndarray | None,
     streams: Sequence[Stream],
 ) -> Iterator[_Member]:
-    """Groups of one shape together: a thousand registrations of one query each are one table."""
-    known: dict[int, Many] = {}  # by the identity of a query, which many groups share
-    together: dict[Any, tuple[Many, list[Group]]] = {}
-    for group in groups:
-        if id(group.query) not in known:
-            known[id(group.query)] = joined(group.query, catalog)
-        found = known[id(group.query)]
-        assert found.family.name == family.name, f"a query of {found.family.name} among those of {family.name}"
-        windows = tuple(scan.window for scan in found.scans)
-        shape = (found.predicate, windows, tuple(map(str, group.constants.schema)))
-        together.setdefault(shape, (found, []))[1].append(group)
-    for found, members in together.values():
-        constants, ids = without(members, excluded)
-        if not len(ids):
-            continue
+    """The queries by shape, and how far apart in time their windows let rows of two sides be."""
+    for found, constants, ids in by_shape(family, groups, lambda query: joined(query, catalog), excluded):
         lo, hi = {}, {}
         for one, other in combinations(range(len(streams)), 2):
             bounds = apart((found.scans[one], found.scans[other]), (streams[one], streams[other]), constants)
