@@ -31,8 +31,8 @@ from benchmarks.peers.bands import PEERS, BandPeer, joined_rows, scan
 from benchmarks.workloads import BandWorkload, w4, w4_even
 from weir.index.bands.costs import NAMES as STRATEGIES
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import make_run
-from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Matches
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, NULL_KEY

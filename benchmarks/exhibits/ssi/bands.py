@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.exhibits.ssi.rates import append_seconds, typical
 from benchmarks.exhibits.ssi.workload import stabbing_number
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import make_run
-from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Int64s, Matches
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, NULL_KEY

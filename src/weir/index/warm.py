@@ -17,9 +17,9 @@ import pyarrow as pa
 from weir.index import strings
 from weir.index.bands.costs import NAMES as BAND_STRATEGIES
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import cut, make_run
 from weir.index.bands.spread import spread
-from weir.index.bands.strategies import Meeting
 from weir.index.boxes import BoxTable, read_only
 from weir.index.jit import KERNELS
 from weir.index.joins.costs import DEFAULT

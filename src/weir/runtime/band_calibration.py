@@ -18,8 +18,8 @@ import numpy as np
 
 from weir.index.bands.costs import DATA_OUTER, N_STRATEGIES, N_TERMS, STRATEGIES
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import Run, make_run
-from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Int64s
 from weir.index.joins.costs import DEFAULT, Floats, make_costs
 from weir.index.joins.planes import Plane

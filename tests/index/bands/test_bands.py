@@ -9,8 +9,8 @@ import pytest
 
 from weir.index.bands.costs import NAMES as STRATEGIES
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import climb, make_run
-from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles

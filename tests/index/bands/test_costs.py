@@ -18,8 +18,9 @@ from weir.index.bands.costs import (
     prepare,
 )
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Bands, Meeting
 from weir.index.bands.runs import make_run
-from weir.index.bands.strategies import Bands, Meeting, sample
+from weir.index.bands.strategies import sample
 from weir.index.boxes import Matches
 from weir.index.joins.costs import DEFAULT, make_costs
 from weir.index.joins.planes import Plane

@@ -34,8 +34,9 @@ from weir.index.bands.costs import (
     prepare,
     selected_cost,
 )
+from weir.index.bands.layout import SHORT, WIDE, Bands, Meeting
 from weir.index.bands.runs import Floats, Run, is_whole, ladder
-from weir.index.bands.strategies import SHORT, WIDE, Bands, Meeting, cell_of, sample, stab
+from weir.index.bands.strategies import cell_of, sample, stab
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_only
 from weir.index.jit import Scalar
 from weir.index.joins.affected import OUTPUT_SLACK, Scratch, drop_muted, make_scratch, write_sorted

@@ -7,62 +7,22 @@ their intervals and, within a class, by lo, and the same boxes in stabbing group
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from weir.index.bands.costs import DATA_OUTER, HOTSPOT, MERGE, SELECT_FIRST, SSI
-from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_whole, walk
+from weir.index.bands.ladders import climb_boxes
+from weir.index.bands.layout import WIDE, Bands, Meeting, first_lo, least_lo
+from weir.index.bands.runs import Floats, Run, difference, first_above, first_not_below, is_whole
 from weir.index.boxes import Int32s, Int64s
 from weir.index.jit import Scalar
 from weir.index.joins.affected import Scratch
-from weir.index.joins.instructions import double_of, prefetch, word_at
+from weir.index.joins.instructions import double_of, prefetch
 from weir.index.joins.lean import lean
-from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.keys import KEY_MAX, NULL_KEY
 
-SHORT = 56  # intervals shorter than this are looked for in one word of bits
-WIDE = (1 << 31) - 1  # a width that stands for itself and all greater ones
 _AT_ONCE = 16  # partners that data-outer looks up before it looks at what it finds there
 _EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
-
-
-class Bands(NamedTuple):
-    """Boxes by class of width and, within a class, by ascending lo; and in stabbing groups."""
-
-    lo: Int64s  # int64[n]: least key of the difference
-    hi: Int64s  # int64[n]: greatest
-    aids: Int64s  # int64[n]: of doubles lo as a number, its bits; of whole numbers, bits for a short interval's
-    boxes: Int32s  # int32[n]: the box
-    near: Int64s  # int64[2n]: lo, then in its upper half hi − lo, or WIDE, and in its lower the box: what partners see
-    a_lo: Int64s  # int64[n], or empty if no box constrains a
-    a_hi: Int64s
-    marks: Int64s  # int64[c−1]: ascending keys of a that part its cells
-    cells: Int32s  # int32[c+1]: the entries of each cell; empty if a is not selective
-    entries: Int32s  # int32[·]: places of the boxes whose a-interval meets the cell
-    classes: Int64s  # int64[k+1]: the boxes of class i are classes[i] .. classes[i+1]
-    longest: Int64s  # int64[k]: the longest interval of a class, in keys
-    steps: Int32s  # int32[·]: ladders over the lo of each class: the first place of each cell, counted within the class
-    step_offsets: Int64s  # int64[k+1]: where those of class i begin
-    step_scale: Floats  # float64[k, 2]: cell = lo · scale[0] + scale[1]
-    group_offsets: Int64s  # int64[g+1]
-    low: Int32s  # int32[n]: places of the boxes of each group, by ascending lo
-    high: Int32s  # int32[n]: the same by descending hi
-    points: Int64s  # int64[g]: what stabs the group, ascending
-    lowest: Int64s  # int64[g]: its least lo
-    highest: Int64s  # int64[g]: its greatest hi
-    numbers: Int32s  # int32[g]: 0, 1, …: all groups
-    hot: Int32s  # int32[η]: the hotspots
-    scattered: Int32s  # int32[·]: places of the boxes of other groups, ascending
-
-
-class Meeting(NamedTuple):
-    """A batch of events."""
-
-    a: Int64s  # int64[e]
-    offset: Int64s  # int64[e]: b, as `Run` has u
-    begin: Int64s  # int64[e]
-    end: Int64s  # int64[e]: its partners are the places begin .. end
 
 
 @lean
@@ -78,8 +38,8 @@ def sample(bands: Bands, events: Meeting, run: Run, touched: Floats, stabbed: Fl
             count += 1
             for k in range(len(bands.longest)):
                 first, last = bands.classes[k], bands.classes[k + 1]
-                first = _first_lo(bands.lo, first, last, _least(d, bands.longest[k]))
-                last = _first_lo(bands.lo, first, last, d + 1) if d < KEY_MAX else last
+                first = first_lo(bands.lo, first, last, least_lo(d, bands.longest[k]))
+                last = first_lo(bands.lo, first, last, d + 1) if d < KEY_MAX else last
                 touched[k] += last - first
                 apart = max((last - first) // _LOOKED_AT, 1)
                 for place in range(first + apart // 2, last, apart):
@@ -87,15 +47,6 @@ def sample(bands: Bands, events: Meeting, run: Run, touched: Floats, stabbed: Fl
     for k in range(len(bands.longest)):
         touched[k] /= max(count, 1)
         stabbed[k] /= max(count, 1)
-
-
-@lean
-def _least(d: Scalar, longest: Scalar) -> Scalar:
-    """The least lo of a box that may contain d, in a class whose longest interval is given.
-
-    The class of the longest has intervals with open ends, and such that are too long for int64.
-    """
-    return d - longest if longest < KEY_MAX and d >= KEY_MIN + longest else np.int64(KEY_MIN)
 
 
 @lean
@@ -123,7 +74,7 @@ def stab(
     if strategy == SELECT_FIRST and len(bands.cells) > 0:
         return _selected(bands, run, a, offset, begin, end, found)
     if is_whole(run, begin, end, offset):
-        return _climb(bands, run, a, offset, begin, end, found)
+        return climb_boxes(bands, run, a, offset, begin, end, found)
     used = 0
     for place in range(len(bands.lo)):
         found[used] = bands.boxes[place]
@@ -167,117 +118,6 @@ def _selects(bands: Bands, place: Scalar, a: Scalar) -> Scalar:
 def _has_partner(bands: Bands, run: Run, place: Scalar, offset: Scalar, begin: Scalar, end: Scalar) -> Scalar:
     at = first_not_below(run, begin, end, bands.lo[place], offset)
     return at < end and difference(run.values[at], offset, run.is_double) <= bands.hi[place]
-
-
-@lean
-def _climb(bands: Bands, run: Run, a: Scalar, offset: Scalar, begin: Scalar, end: Scalar, found: Int32s) -> Scalar:
-    """Query-outer with a ladder: each box goes to the cell of its lo, or to the one before, and on from there.
-
-    Of each class only boxes are looked at that can reach the partners at all.
-    """
-    least = difference(run.values[begin], offset, run.is_double)
-    greatest = difference(run.values[end - 1], offset, run.is_double)
-    used = np.int64(0)
-    for k in range(len(bands.longest)):
-        first, last = bands.classes[k], bands.classes[k + 1]
-        longest = bands.longest[k]
-        if longest < KEY_MAX and least >= KEY_MIN + longest:
-            first = _first_lo(bands.lo, first, last, least - longest)
-        if greatest < KEY_MAX:
-            last = _first_lo(bands.lo, first, last, greatest + 1)
-        if run.units[1] == 1 and longest < SHORT:
-            used = _look_at_bits(bands, run, offset, least, first, last, found, used)
-        elif run.units[1] == 1:
-            used = _climb_units(bands, run, offset, least, end, first, last, found, used)
-        else:
-            used = _climb_cells(bands, run, offset, end, first, last, found, used)
-    if len(bands.a_lo) == 0:
-        for i in range(used):
-            found[i] = bands.boxes[found[i]]
-        return used
-    kept = 0
-    for i in range(used):
-        place = found[i]
-        found[kept] = bands.boxes[place]
-        kept += bands.a_lo[place] <= a and a <= bands.a_hi[place]
-    return kept
-
-
-@lean
-def _look_at_bits(
-    bands: Bands, run: Run, offset: Scalar, least: Scalar, first: Scalar, last: Scalar, found: Int32s, used: Scalar
-) -> Scalar:
-    """Places of the boxes first .. last with a partner, where every number has a bit, and intervals are short."""
-    lo, hi, masks, bits = bands.lo, bands.hi, bands.aids, run.bits
-    shift = offset - run.units[0]
-    whole = _first_lo(lo, first, last, least)
-    for place in range(first, whole):  # they begin below all partners
-        ahead = word_at(bits, np.uint64(0)) >> np.uint64(1)  # cell 0 is that of the number before the first
-        reach = hi[place] - least
-        found[used] = place
-        used += reach >= 0 and (ahead & ((np.uint64(2) << np.uint64(max(reach, 0))) - np.uint64(1))) != np.uint64(0)
-    out = np.uint64(used)
-    for place in range(np.uint64(whole), np.uint64(last)):
-        cell = np.uint64(lo[place] + shift)
-        ahead = word_at(bits, cell >> np.uint64(3)) >> (cell & np.uint64(7))
-        found[out] = place
-        out += np.uint64((ahead & np.uint64(masks[place])) != np.uint64(0))
-    return np.int64(out)
-
-
-@lean
-def _climb_units(
-    bands: Bands,
-    run: Run,
-    offset: Scalar,
-    least: Scalar,
-    end: Scalar,
-    first: Scalar,
-    last: Scalar,
-    found: Int32s,
-    used: Scalar,
-) -> Scalar:
-    """The same for intervals of any length, by the cells of their lo."""
-    lo, hi, cells, values = bands.lo, bands.hi, run.cells, run.values
-    shift = offset - run.units[0]
-    at_end = np.uint32(end)
-    out = np.uint64(used)
-    for place in range(np.uint64(first), np.uint64(last)):
-        at = np.uint32(cells[np.uint64(max(lo[place], least) + shift)])
-        found[out] = place
-        out += np.uint64((at < at_end) & (values[np.uint64(at)] - offset <= hi[place]))
-    return np.int64(out)
-
-
-@lean
-def _climb_cells(
-    bands: Bands, run: Run, offset: Scalar, end: Scalar, first: Scalar, last: Scalar, found: Int32s, used: Scalar
-) -> Scalar:
-    """The same where cells are found by floating point."""
-    lo, hi, aids = bands.lo, bands.hi, bands.aids
-    values, cells, is_double = run.values, run.cells, run.is_double
-    number = double_of(offset) if is_double else 0.0
-    factor, shift = run.scale[0], run.scale[1]
-    top = np.float64(len(cells) - 1)
-    out = np.uint64(used)
-    for place in range(np.uint64(first), np.uint64(last)):
-        least = lo[place]
-        if is_double:
-            near = (double_of(aids[place]) + number) * factor + shift
-        else:  # whole numbers are added before they are rounded; a sum that leaves int64 is beyond all partners
-            moved = least + offset
-            left = (least ^ moved) & (offset ^ moved) < 0
-            near = np.float64(moved) * factor + shift if not left else top if offset > 0 else 0.0
-        at = np.int64(cells[np.uint64(min(max(near, 0.0), top))]) if near == near else np.int64(0)
-        if at > 0 and difference(values[np.uint64(at - 1)], offset, is_double) >= least:
-            at = walk(run, at, end, least, offset)
-        d = difference(values[np.uint64(at)], offset, is_double)
-        while d < least and at < end:
-            at += 1
-            d = difference(values[np.uint64(at)], offset, is_double)
-        found[out] = place
-        out += np.uint64((at < end) & (d <= hi[place]))
-    return np.int64(out)
 
 
 @lean
@@ -326,7 +166,7 @@ def _data_outer(
             if bands.step_offsets[k] < bands.step_offsets[k + 1]:
                 for j in range(n):
                     d = difference(run.values[first + j], offset, run.is_double)
-                    starts[j] = _step(bands, k, _least(d, longest), run.is_double)
+                    starts[j] = _step(bands, k, least_lo(d, longest), run.is_double)
                     prefetch(steps, np.int64(starts[j]))
                 for j in range(n):
                     starts[j] = bands.classes[k] + steps[starts[j]]
@@ -335,13 +175,13 @@ def _data_outer(
             else:
                 for j in range(n):
                     d = difference(run.values[first + j], offset, run.is_double)
-                    starts[j] = _first_lo(bands.lo, bands.classes[k], bands.classes[k + 1], _least(d, longest))
+                    starts[j] = first_lo(bands.lo, bands.classes[k], bands.classes[k + 1], least_lo(d, longest))
             for j in range(n):
                 i = first + j
                 if i > begin and run.values[i] == run.values[i - 1]:
                     continue
                 d = difference(run.values[i], offset, run.is_double)
-                least = _least(d, longest)
+                least = least_lo(d, longest)
                 at = np.uint64(2 * np.int64(starts[j]))
                 while at < last and near[at] < least:
                     at += two
@@ -369,17 +209,6 @@ def _step(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
     if at != at:
         return begin if key < 0 else end - 1
     return begin + np.int64(min(max(at, 0.0), np.float64(end - begin - 1)))
-
-
-@lean
-def _first_lo(lo: Int64s, first: Scalar, last: Scalar, key: Scalar) -> Scalar:
-    """The first place of a class whose lo is not below `key`."""
-    n = last - first
-    while n > 0:
-        half = (n + 1) >> 1
-        first = first + half if lo[first + half - 1] < key else first
-        n -= half
-    return first
 
 
 @lean

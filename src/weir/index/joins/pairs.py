@@ -17,8 +17,8 @@ import numpy as np
 
 from weir.index.bands.costs import NAMES as BAND_STRATEGIES
 from weir.index.bands.index import BandIndex
+from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import Run, plain_run
-from weir.index.bands.strategies import Meeting
 from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s, frozen, read_only
 from weir.index.joins.costs import DEFAULT, N_STRATEGIES, Costs
 from weir.index.joins.enumeration import SPARE, Boxes, Checks, Side, enumerate_pairs, traits_of
