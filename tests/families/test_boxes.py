@@ -7,6 +7,7 @@ import math
 import random
 import time
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ from weir.families.evaluate import evaluate, truth
 from weir.families.instances import Boxes, instantiate
 from weir.index.keys import KEY_MIN, encode_column
 from weir.index.strings import StringDictionary, find
+from weir.sql.types import arithmetic
 
 
 def column(name: str) -> ColumnRef:
@@ -367,3 +369,53 @@ def test_a_million_constants_take_no_python_for_each() -> None:
     boxes, _ = instantiate(template(e, 1), constants, Attributes())
     assert len(boxes.row_of_box) == 1_000_000
     assert time.perf_counter() - start < 5  # about 0.3 s on an idle core
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "c"),
+    [
+        (INT, INT, decimal(3, 1)),
+        (INT, INT, BIGINT),
+        (INT, decimal(9, 2), decimal(5, 0)),
+        (decimal(9, 2), decimal(9, 2), decimal(4, 3)),
+        (decimal(16, 4), decimal(9, 2), decimal(3, 1)),
+        (decimal(17, 0), decimal(17, 0), decimal(2, 0)),
+        (decimal(18, 0), decimal(3, 2), decimal(2, 0)),  # a sum of it is one of doubles
+    ],
+)
+def test_comparisons_of_two_sources_are_about_their_difference(x: DataType, y: DataType, c: DataType) -> None:
+    """Exactly what is asked, at the ends of the types too; and of one attribute where nothing rounds."""
+    own, other = [list(pool(t)) for t in (x, y)]
+    rows = pa.table(
+        {
+            "x": to_arrow([v for v in own for _ in other], x),
+            "y": to_arrow([v for _ in own for v in other], y),
+        }
+    )
+    left, right, param = ColumnRef(0, "x", x), ColumnRef(1, "y", y), Param("c", c)
+    given = [v for v in pool(c) if v is None or abs(v) < 2**59]
+    constants = constants_table([{"c": v} for v in given], {"c": c})
+    sums = {op: Arithmetic(op, *arithmetic(op, right, param)) for op in "+-"}
+    mirrored = Arithmetic("-", *arithmetic("-", left, param))
+    for op, (a, b) in product(
+        ("=", "<>", "<", "<=", ">", ">="), ((left, sums["+"]), (sums["-"], left), (mirrored, right))
+    ):
+        predicate = Comparison(op, a, b)
+        found = matches(predicate, constants, rows)
+        for value, mine in zip(given, found, strict=True):
+            expected = truth(predicate, rows, {"c": value})
+            wrong = np.flatnonzero(expected != mine)
+            assert not len(wrong), (predicate, value, rows.slice(wrong[0], 1).to_pylist())
+        attributes = {atom.attribute for d in template(predicate, 64).disjuncts for atom in d.atoms}
+        difference = Arithmetic("-", *arithmetic("-", left, right))
+        assert (attributes == {difference}) == (DOUBLE not in {a.type, b.type, difference.type})
+
+
+def test_constants_that_cancel_out_are_still_too_large() -> None:
+    """y + 2^62 + 2^62 − 2^62 − 2^62 overflows, and is NULL, where y − 0 does not."""
+    left, right = (ColumnRef(source, name, INT) for source, name in enumerate("xy"))
+    large: Expression = right
+    for op in "++--":
+        large = Arithmetic(op, large, Literal(2**62, BIGINT), BIGINT)
+    with pytest.raises(RegisterError, match="beyond"):
+        instantiate(template(Comparison("<", left, large), 64), pa.table({"extra": [0]}), Attributes())

@@ -148,6 +148,9 @@ def test_constants_of_keys_tell_families_apart() -> None:
         "t.qty - w.category > 3",
         "abs(t.ts - w.ts) <= INTERVAL 5 MINUTES",
         "t.ts < w.ts + INTERVAL :n SECONDS AND t.price > 3",
+        "t.fee < w.category + 2.5",
+        "w.category BETWEEN t.fee - 1.25 AND t.fee + 5",
+        "t.fee <= w.category",
         "(t.price - w.wind > 1 AND t.qty = 1) OR (t.price - w.wind < -1 AND t.qty = 2)",
     ],
 )

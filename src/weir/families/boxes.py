@@ -10,7 +10,7 @@ The result is a disjunction of conjunctions of atoms, each one a constraint on o
     s LIKE :c0              the column s for texts and prefixes, else a boolean derived attribute
     a < b, x IS NULL, …     a boolean derived attribute that must be 1 (or 0)
     abs(r.a - s.a) <= :c0   the attribute r.a − s.a of pairs of rows, from −c0 to c0
-    r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows: times and 32-bit numbers of two sources
+    r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows: times, 32-bit numbers and decimals of two sources
     x IS NOT NULL           the column, any value
     x <> :c0 AND x <> :c1   the column, k + 1 gaps between the k excluded intervals; not 2^k boxes
 
@@ -24,7 +24,7 @@ query. DESIGN.md section 2; PSoup 4.2.2 has the predicates, CSJQ section 3 the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
@@ -44,12 +44,14 @@ from weir.algebra.nodes import (
     Negate,
     Not,
     Or,
+    walk,
 )
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, DataType, Kind
 from weir.errors import RegisterError
 from weir.families.attributes import is_constant, params_of, sources_of
 from weir.families.bounds import DAY_US, comparable
 from weir.families.evaluate import truth
+from weir.sql.types import arithmetic
 
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -57,7 +59,8 @@ NAN = Literal(float("nan"), DOUBLE)
 TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _WHOLE = (Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 _TIMES = (Kind.TIMESTAMP, Kind.INTERVAL)
-_DIFFERENCES = {Kind.INT: BIGINT, Kind.TIMESTAMP: INTERVAL}  # and their types
+_MOVABLE = (Kind.INT, Kind.DECIMAL, Kind.TIMESTAMP)
+_MOVED_COUNT_MAX = 4  # constants of ±2^60 whose sum stays in int64
 _NO_ROW = pa.table({"none": [0]})
 
 
@@ -82,7 +85,7 @@ class Atom:
     bound: Expression | None = None
     compared: DataType = BOOLEAN  # the type of what is compared with the bound
     steps: tuple[Step, ...] = ()  # the outermost first
-    is_moved: bool = False  # constants were brought to the other side, so they must not be near the ends of int64
+    moved: tuple[Expression, ...] = ()  # brought to the other side of op, so they must not be near the ends of int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +203,9 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
         op, left, right = MIRRORED[op], right, left
     if right.type.kind is Kind.NULL and is_constant(right):
         return []
-    is_moved = False
-    if not is_constant(right) and (moved := _moved(op, left, right)) is not None:
-        op, left, right = moved
-        is_moved = True
+    moved: tuple[Expression, ...] = ()
+    if not is_constant(right) and (difference := _difference(op, left, right)) is not None:
+        op, left, right, moved = difference
     if not is_constant(right) or not comparable(left.type, right.type):
         return _boolean(e, wanted)
     if isinstance(left, Absolute) and op in ("<", "<=") and len(sources_of(left)) > 1:
@@ -220,34 +222,61 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
         return _boolean(e, wanted)
     if op == "<>" and open_attribute:
         return [(_interval(attribute, half, left, right, steps),) for half in "<>"]
-    return [(replace(_interval(attribute, op, left, right, steps), is_moved=is_moved),)]
+    return [(replace(_interval(attribute, op, left, right, steps), moved=moved),)]
 
 
-def _moved(op: str, left: Expression, right: Expression) -> tuple[str, Expression, Expression] | None:
+def _difference(
+    op: str, left: Expression, right: Expression
+) -> tuple[str, Expression, Expression, tuple[Expression, ...]] | None:
     """x − y op c for a comparison of two sources, x being of the lesser; None where that may not be the same.
 
-    Only kinds are moved whose differences do not overflow, of times those within 73,000 years.
+    Only kinds are moved whose sums neither round nor overflow, of times those within 73,000 years. Bigints and doubles
+    are none of them. The last of what is returned are constants whose size has to be looked at.
     """
     columns: dict[int, tuple[int, ColumnRef]] = {}
     constants: list[tuple[int, Expression]] = []
     for sign, term in (*_signed(left, 1), *_signed(right, -1)):
         if is_constant(term):
             constants.append((sign, term))
-        elif isinstance(term, ColumnRef) and term.type.kind in _DIFFERENCES and term.source not in columns:
+        elif isinstance(term, ColumnRef) and term.type.kind in _MOVABLE and term.source not in columns:
             columns[term.source] = sign, term
         else:
             return None
-    if len(columns) != 2 or sum(sign for sign, _ in columns.values()) != 0:
+    if len(columns) != 2 or sum(sign for sign, _ in columns.values()) != 0 or len(constants) > _MOVED_COUNT_MAX:
         return None
     (sign, x), (_, y) = (columns[source] for source in sorted(columns))
-    type_ = _DIFFERENCES[x.type.kind]
-    kinds = (Kind.INT, Kind.BIGINT) if type_ == BIGINT else (Kind.INTERVAL,)
-    if x.type != y.type or any(c.type.kind not in kinds for _, c in constants):
+    kinds = [Kind.INTERVAL] if x.type.kind is Kind.TIMESTAMP else [*_WHOLE]
+    if (x.type.kind is Kind.TIMESTAMP) != (y.type.kind is Kind.TIMESTAMP):
         return None
-    bound: Expression = Literal(0, type_)
-    for of_constant, constant in constants:  # sign · (x − y) + Σ op 0
-        bound = Arithmetic("-" if of_constant == sign else "+", bound, constant, type_)
-    return op if sign > 0 else MIRRORED[op], Arithmetic("-", x, y, type_), bound
+    if any(c.type.kind not in kinds for _, c in constants):
+        return None
+    difference = _sum("-", x, y)
+    bound = _total([(-sign * of_constant, c) for of_constant, c in constants], difference.type)
+    if any(_rounds(e) for e in (left, right, difference, bound)):
+        return None
+    unbounded = tuple(c for _, c in constants if c.type.kind is not Kind.DECIMAL)
+    return op if sign > 0 else MIRRORED[op], difference, bound, unbounded
+
+
+def _total(signed: Sequence[tuple[int, Expression]], type_: DataType) -> Expression:
+    """The sum of constants with their signs; of none a zero of the type."""
+    if not signed:
+        return Literal(0, INTERVAL if type_.kind is Kind.INTERVAL else BIGINT)
+    (sign, total), *others = signed
+    total = total if sign > 0 else Negate(total, total.type)
+    for sign, constant in others:
+        total = _sum("+" if sign > 0 else "-", total, constant)
+    return total
+
+
+def _sum(op: str, left: Expression, right: Expression) -> Arithmetic:
+    left, right, type_ = arithmetic(op, left, right)
+    return Arithmetic(op, left, right, type_)
+
+
+def _rounds(e: Expression) -> bool:
+    """Whether a sum in it is one of doubles, as long decimals become."""
+    return any(n.type.kind is Kind.DOUBLE for n in walk(e) if isinstance(n, Arithmetic))
 
 
 def _signed(e: Expression, sign: int) -> Iterator[tuple[int, Expression]]:

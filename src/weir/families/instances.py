@@ -115,8 +115,8 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
     if atom.bound is None:
         return
     values = _values(atom.bound, constants)
-    if atom.is_moved:
-        _check_moved(values)
+    for moved in atom.moved:
+        _check_moved(_values(moved, constants))
     if values.null_count:
         alive &= values.is_valid().to_numpy(zero_copy_only=False)
     if atom.compared.kind is Kind.STRING:
