@@ -1,38 +1,25 @@
 """A query segment of a join family: all boxes of many select joins, ready to be met from both sides.
 
-A box constrains attributes of side 0 and of side 1. Each slot has one access attribute a side, or none
-(`weir.families.join_accesses`), and slots with the same two form a *part* (`weir.families.join_parts`), which is
-searched by them; other constraints, and how far apart in time two rows may be (`weir.families.join_windows`), are
-checks of each pair. Conditions over both sides are evaluated last (`weir.families.join_conditions`), for blocks of
-candidate pairs. A slot is in one part only, so parts never find a pair twice.
+How it is laid out is in `weir.families.join_layouts`. `match` gives exactly the pairs (event, partner) with equal join
+keys for which a query's predicate is TRUE and which some moment can show, each once for a slot, whichever the strategy.
 
-Like a selection's segment it is immutable, made of flat arrays and a small JSON description, and comes back from
-memory-mapped arrays without copying: attributes are decoded when they are first evaluated.
-
-Invariants: ids ascend strictly; every attribute is used by some box; `match` gives exactly the pairs (event, partner)
-with equal join keys for which a query's predicate is TRUE and which some moment can show, each once for a slot,
-whichever the strategy.
-
-Cost: building is a few NumPy passes over the constants, two sorts and the indexes. A match evaluates and encodes each
-attribute of the events once, looks every event's join key up once, and otherwise is the parts' searches; of the
-partner rows only runs that some event meets are touched, and none where all of them are too old for every window of
-a part. DESIGN.md sections 1 and 2; SSI 3.2; CSJQ section 3.
+Cost: a match evaluates and encodes each attribute of the events once, looks every event's join key up once, and
+otherwise is the parts' searches; of the partner rows only runs that some event meets are touched, and none where all
+of them are too old for every window of a part. DESIGN.md sections 1 and 2; SSI 3.2; CSJQ section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import ColumnRef, Expression
-from weir.algebra.schema import Catalog
+from weir.algebra.nodes import Expression
 from weir.families.bounds import Ints
-from weir.families.codec import from_json, to_json
-from weir.families.differences import Difference, difference_of, event_part, partner_order
+from weir.families.differences import difference_of, event_part
 from weir.families.join_conditions import columns_of, satisfied
+from weir.families.join_layouts import JoinLayout
 from weir.families.join_matching import (
     EventKeys,
     JoinMatches,
@@ -45,12 +32,9 @@ from weir.families.join_matching import (
     stacked,
     within_reach,
 )
-from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
-from weir.families.join_windows import Apart, apart
-from weir.families.joins import BOTH, JoinFamily, joined, on_side
-from weir.families.members import by_shape
+from weir.families.join_parts import Part, two
+from weir.families.joins import BOTH, on_side
 from weir.families.partner_rows import PartnerRows, keys_of
-from weir.families.segments import Group, boxes_of, in_slots
 from weir.index.bands.index import BandIndex
 from weir.index.bands.runs import make_run
 from weir.index.bands.spread import spread
@@ -58,9 +42,7 @@ from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joins.costs import DEFAULT, Costs
 from weir.index.joins.enumeration import Side
 from weir.index.joins.pairs import Band
-from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
-from weir.index.strings import StringDictionary
-from weir.settings import Settings
+from weir.index.joins.search import JoinIndex, batch_order
 
 # What a strategy of select joins is in a band join.
 BAND_STRATEGY = {
@@ -70,154 +52,14 @@ BAND_STRATEGY = {
     "sweep": "merge",
 }
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
-_ANY_BOXES = 1 << 30  # what was registered stays registered, also under a lower cap
 EVENTS_FIRST = 1 << 10  # events of the first block whose candidates are examined
 CANDIDATES = 1 << 20  # candidates of a block that is neither too small to pay nor too large
 CANDIDATES_MAX = 1 << 22  # candidates of a block, at most
 EXAMINED_SHARE = 4  # candidates that may be examined for a pair that may be written
 
 
-class JoinSegment:
+class JoinSegment(JoinLayout):
     """Queries of one join family, ready to be matched with new rows of either side."""
-
-    def __init__(
-        self,
-        family: JoinFamily,
-        ids: Ints,
-        attributes: Sequence[Sequence[dict[str, Any]]],
-        dictionaries: Sequence[Mapping[int, StringDictionary]],
-        parts: Sequence[Part],
-    ) -> None:
-        self.family = family
-        self.ids = ids  # int64[n_slots], ascending: the query of each slot
-        self.dictionaries = tuple(dictionaries)  # by side, and of pairs; by attribute
-        self.parts = tuple(parts)
-        self._written = tuple(attributes)  # by side, and of pairs; by number
-        self._decoded: list[list[Expression] | None] = [None, None, None]
-
-    def columns(self, side: int) -> list[Expression]:
-        """The attributes of a side that boxes constrain, by number, with source 0; or of pairs (BOTH), with sides."""
-        decoded = self._decoded[side]
-        if decoded is None:
-            decoded = self._decoded[side] = [from_json(node) for node in self._written[side]]
-        return decoded
-
-    def asked(self, side: int) -> list[Expression]:
-        """What partner rows of a side must have: its attributes, and the columns that attributes of pairs are of."""
-        return [*self.columns(side), *self._columns_of_conditions(side)]
-
-    def _columns_of_conditions(self, side: int) -> list[ColumnRef]:
-        """Of pairs' attributes only those count that are evaluated: times are compared without."""
-        numbers = [p.conditions.attribute for p in self.parts if p.conditions is not None]
-        used = np.unique(np.concatenate([np.empty(0, np.int32), *numbers])).tolist()
-        return columns_of((self.columns(BOTH)[n] for n in used), side)
-
-    def accesses(self, side: int) -> list[Expression | None]:
-        """The orders in which partner rows of a side are asked for; None: any order."""
-        plain = dict.fromkeys(part.access[side] for part in self.parts if part.difference < 0)
-        found = [None if n < 0 else self.columns(side)[n] for n in plain]
-        return [*found, *(self._order(n, side) for n in dict.fromkeys(p.difference for p in self.parts) if n >= 0)]
-
-    def _order(self, difference: int, side: int) -> Expression:
-        """How partners of a side are ordered for a difference."""
-        return on_side(partner_order(self._difference(difference), side), {side: 0})
-
-    def _difference(self, number: int) -> Difference:
-        found = difference_of(self.columns(BOTH)[number])
-        assert found is not None, "queries are reached through differences only"
-        return found
-
-    @classmethod
-    def build(
-        cls,
-        family: JoinFamily,
-        groups: Sequence[Group],
-        catalog: Catalog,
-        *,
-        settings: Settings,
-        excluded: np.ndarray | None = None,
-        strategies: Sequence[str] | None = None,
-    ) -> JoinSegment:
-        """The segment of all queries of `groups`, which are of this family, but the `excluded` ids (ascending).
-
-        `strategies` are those that are indexed: by default all that are worth their memory when the router chooses,
-        else the one that is set.
-        """
-        thrifty = strategies is None
-        if strategies is None:
-            strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
-        streams = two(catalog.streams[name.lower()] for name in family.streams)
-        members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
-        ids, slot_of_row = in_slots([own for _, _, own in members])
-
-        whole, attributes, dictionaries = boxes_of([(found.predicate, c) for found, c, _ in members], slot_of_row)
-        bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
-        of_members = [apart(found.scans, streams, constants) for found, constants, _ in members]
-        nothing = np.empty(0, np.int64)
-        bounds.lo[slot_of_row] = np.concatenate([nothing, *(of.lo for of in of_members)])
-        bounds.hi[slot_of_row] = np.concatenate([nothing, *(of.hi for of in of_members)])
-        used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=len(attributes))).tolist()
-        sides = Sides([attributes[n] for n in used], two(stream.time for stream in streams))
-        renumbered = np.zeros(len(attributes), np.int64)
-        renumbered[used] = np.arange(len(used))
-        whole = whole._replace(constraint_attribute=renumbered[whole.constraint_attribute])
-        return cls(
-            family,
-            ids,
-            [[to_json(e) for e in of_side] for of_side in sides.expressions],
-            [
-                {
-                    int(sides.number[k]): dictionaries[n]
-                    for k, n in enumerate(used)
-                    if n in dictionaries and sides.side[k] == side
-                }
-                for side in (0, 1, BOTH)
-            ],
-            build_parts(
-                whole,
-                bounds,
-                len(ids),
-                sides,
-                Indexing(settings.hotspot_share, strategies, thrifty),
-                has_keys=bool(family.keys),
-            ),
-        )
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything but `meta`, as flat arrays."""
-        found = {"ids": self.ids}
-        for side, dictionaries in enumerate(self.dictionaries):
-            for number, dictionary in dictionaries.items():
-                found |= {f"strings.{side}.{number}.{name}": array for name, array in dictionary._asdict().items()}
-        for k, part in enumerate(self.parts):
-            found |= {f"part.{k}.{name}": array for name, array in part.arrays().items()}
-        return found
-
-    def meta(self) -> dict[str, Any]:
-        """The rest, as JSON."""
-        return {
-            "family": self.family.to_json(),
-            "attributes": [list(nodes) for nodes in self._written],
-            "strings": [sorted(dictionaries) for dictionaries in self.dictionaries],
-            "parts": [part.meta() for part in self.parts],
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> JoinSegment:
-        """The segment that `arrays` and `meta` describe; nothing is copied."""
-        return cls(
-            JoinFamily.from_json(meta["family"]),
-            arrays["ids"],
-            meta["attributes"],
-            [
-                {
-                    n: StringDictionary(*(arrays[f"strings.{side}.{n}.{name}"] for name in StringDictionary._fields))
-                    for n in numbers
-                }
-                for side, numbers in enumerate(meta["strings"])
-            ],
-            [Part.from_arrays(below(arrays, f"part.{k}."), about) for k, about in enumerate(meta["parts"])],
-        )
 
     def match(
         self,
@@ -237,155 +79,155 @@ class JoinSegment:
         """
         assert rows.side == 1 - side, "partners are rows of the other side"
         result = Result(len(self.ids), pairs_max)
-        if not self.parts or not events.num_rows or not len(rows.row_ids):
-            return result.whole()
-        codes = rows.codes(events, [pair[side] for pair in self.family.keys])
-        whole = meet(rows.ordered(None), codes)  # all orders have the same runs
-        sign = -1 if side else 1  # time bounds are those of t0 − t1
-        reach = reach_of(sign * times, sign * rows.times)
-        step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written[side]))))
-        for first in range(0, len(whole.events), step):
-            meeting = whole.some(first, first + step)
-            differences = [e for e in self.columns(BOTH) if difference_of(e) is not None]
-            keys = EventKeys(
-                self.columns(side), self.dictionaries[side], columns_of(differences, side), events, meeting.events
-            )
-            for part in self.parts:
-                if not part.can_meet(*reach):
-                    continue
-                timed = part.is_timed(*reach)
-                if part.difference >= 0:
-                    search, positions, row_of_place = self._band_search(
-                        part, side, meeting, keys, events, times, rows, muted, sign, timed, strategy, costs
-                    )
-                else:
-                    search, positions, row_of_place = self._search(
-                        part, side, meeting, keys, times, rows, muted, sign, timed, strategy, costs
-                    )
-                if part.conditions is not None:
-                    self._add_satisfying(result, search, part, positions, events, rows, row_of_place)
-                    continue
-                found, choices = search.pairs(0, len(positions), result.left)
-                result.choices += choices
-                if isinstance(found, OverBudget):
-                    result.count(found.counts)
-                else:
-                    row_ids = rows.row_ids[row_of_place[found.places]]
-                    result.add(positions, found.offsets, found.slots, row_ids)
+        if self.parts and events.num_rows and len(rows.row_ids):
+            _Match(self, side, events, times, rows, muted, costs, strategy, result).run()
         return result.whole()
 
-    def _search(
-        self,
-        part: Part,
-        side: int,
-        meeting: Meeting,
-        keys: EventKeys,
-        times: Int64s,
-        rows: PartnerRows,
-        muted: Uint8s,
-        sign: int,
-        timed: bool,
-        strategy: str,
-        costs: Costs,
-    ) -> tuple[Search, Ints, Int32s]:
+
+@dataclass
+class _Match:
+    """One slice of new rows, and what is found for it."""
+
+    of: JoinLayout
+    side: int  # of the events
+    events: pa.Table
+    times: Int64s  # int64[n]: of the events
+    rows: PartnerRows  # of the other side
+    muted: Uint8s
+    costs: Costs
+    strategy: str
+    result: Result
+    sign: int = field(init=False)  # times are multiplied by it, as time bounds are those of t0 − t1
+
+    def __post_init__(self) -> None:
+        self.sign = -1 if self.side else 1
+
+    def run(self) -> None:
+        codes = self.rows.codes(self.events, [pair[self.side] for pair in self.of.family.keys])
+        whole = meet(self.rows.ordered(None), codes)  # all orders have the same runs
+        reach = reach_of(self.sign * self.times, self.sign * self.rows.times)
+        columns = self.of.columns(self.side)
+        differences = columns_of((e for e in self.of.columns(BOTH) if difference_of(e) is not None), self.side)
+        step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(columns))))
+        for first in range(0, len(whole.events), step):
+            meeting = whole.some(first, first + step)
+            keys = EventKeys(columns, self.of.dictionaries[self.side], differences, self.events, meeting.events)
+            for part in self.of.parts:
+                if part.can_meet(*reach):
+                    self._match(part, meeting, keys, part.is_timed(*reach))
+
+    def _match(self, part: Part, meeting: Meeting, keys: EventKeys, timed: bool) -> None:
+        """Add the pairs of a part."""
+        found = (self._band_search if part.difference >= 0 else self._search)(part, meeting, keys, timed)
+        search, positions, row_of_place = found
+        if part.conditions is not None:
+            self._add_satisfying(search, part, positions, row_of_place)
+            return
+        pairs, choices = search.pairs(0, len(positions), self.result.left)
+        self.result.choices += choices
+        if isinstance(pairs, OverBudget):
+            self.result.count(pairs.counts)
+        else:
+            self.result.add(positions, pairs.offsets, pairs.slots, self.rows.row_ids[row_of_place[pairs.places]])
+
+    def _search(self, part: Part, meeting: Meeting, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
         """The search of a part, the events it is about, and the row of each place."""
-        a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
+        a = self._own(part, meeting, keys)
         order = batch_order(meeting.codes, a)
-        access = self._access(part, 1 - side)
-        row_of_place = rows.ordered(access).rows
-        values = rows.values(access, self.dictionaries[1 - side].get(part.access[1 - side]))
+        access = self._access(part)
+        row_of_place = self.rows.ordered(access).rows
+        values = self.rows.values(access, self.of.dictionaries[1 - self.side].get(part.access[1 - self.side]))
         if meeting.places is not None:
             row_of_place, values = row_of_place[meeting.places], values[meeting.places]
         begin, end = meeting.begin, meeting.end
         if timed:
-            own, others = sign * times[meeting.events], sign * rows.times[row_of_place]
+            own, others = self.sign * self.times[meeting.events], self.sign * self.rows.times[row_of_place]
             near = within_reach(others, begin, end, own, part.widest)
             if near is not None:
                 kept, begin, end = near
                 row_of_place, values = row_of_place[kept], values[kept]
-        index = part.indexes[side]
+        index = part.indexes[self.side]
         assert isinstance(index, JoinIndex)
         search = Search(
             index,
-            *part.checks(side, timed),
+            *part.checks(self.side, timed),
             a[order],
             begin[order],
             end[order],
             values,
-            self._events(part, side, keys, sign * times, meeting.events, order),
-            self._partners(part, 1 - side, rows, row_of_place, sign if timed else 0),
-            muted if part.conditions is None else muted[part.slot_of_box],
-            strategy,
-            costs,
-            part.windows(side) if timed else None,
-            sign,
+            self._events(part, keys, meeting.events, order),
+            self._partners(part, row_of_place, timed),
+            self._muted(part),
+            self.strategy,
+            self.costs,
+            part.windows(self.side) if timed else None,
+            self.sign,
         )
         return search, meeting.events[order], row_of_place
 
-    def _band_search(
-        self,
-        part: Part,
-        side: int,
-        meeting: Meeting,
-        keys: EventKeys,
-        events: pa.Table,
-        times: Int64s,
-        rows: PartnerRows,
-        muted: Uint8s,
-        sign: int,
-        timed: bool,
-        strategy: str,
-        costs: Costs,
-    ) -> tuple[Search, Ints, Int32s]:
+    def _band_search(self, part: Part, meeting: Meeting, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
         """The same for a part that is reached through a difference."""
-        of = self._difference(part.difference)
-        ordered = rows.ordered(self._order(part.difference, 1 - side))
+        of = self.of.difference(part.difference)
+        ordered = self.rows.ordered(self.of.order(part.difference, 1 - self.side))
         row_of_place, values = ordered.rows, ordered.values
         if meeting.places is not None:
             row_of_place, values = row_of_place[meeting.places], values[meeting.places]
-        own = keys_of(on_side(event_part(of, side), {side: 0}), keys.rows)
-        a = np.zeros(len(meeting.events), np.int64) if part.access[side] < 0 else keys[part.access[side]]
+        own = keys_of(on_side(event_part(of, self.side), {self.side: 0}), keys.rows)
         bands = spread(values, own, meeting.begin, meeting.end, is_double=of.is_double)
-        order = bands.event
-        index = part.indexes[side]
+        order, row_of_place = bands.event, row_of_place[bands.nulls :]
+        index = part.indexes[self.side]
         assert isinstance(index, BandIndex)
         # A ladder is a pass over the partners: it pays if they are searched more often than that.
         is_searched = len(order) * len(part.slot_of_box) > len(bands.values)
-        run = make_run(bands.values, of.is_double, is_one=not self.family.keys and is_searched)
+        run = make_run(bands.values, of.is_double, is_one=not self.of.family.keys and is_searched)
         search = Search(
             Band(index, run, bands.offset),
-            *part.checks(side, timed),
-            a[order],
+            *part.checks(self.side, timed),
+            self._own(part, meeting, keys)[order],
             bands.begin,
             bands.end,
             bands.values,
-            self._events(part, side, keys, sign * times, meeting.events, order),
-            self._partners(part, 1 - side, rows, row_of_place[bands.nulls :], sign if timed else 0),
-            muted if part.conditions is None else muted[part.slot_of_box],
-            BAND_STRATEGY.get(strategy, strategy),
-            costs,
+            self._events(part, keys, meeting.events, order),
+            self._partners(part, row_of_place, timed),
+            self._muted(part),
+            BAND_STRATEGY.get(self.strategy, self.strategy),
+            self.costs,
         )
-        return search, meeting.events[order], row_of_place[bands.nulls :]
+        return search, meeting.events[order], row_of_place
 
-    def _events(self, part: Part, side: int, keys: EventKeys, times: Int64s, events: Ints, order: Ints) -> Side:
+    def _own(self, part: Part, meeting: Meeting, keys: EventKeys) -> Int64s:
+        """What events have of the part's access attribute."""
+        number = part.access[self.side]
+        return np.zeros(len(meeting.events), np.int64) if number < 0 else keys[number]
+
+    def _access(self, part: Part) -> Expression | None:
+        """The attribute that the part's partners are ordered by."""
+        number = part.access[1 - self.side]
+        return None if number < 0 else self.of.columns(1 - self.side)[number]
+
+    def _muted(self, part: Part) -> Uint8s:
+        """By slot, or by box where conditions are still to be evaluated."""
+        return self.muted if part.conditions is None else self.muted[part.slot_of_box]
+
+    def _events(self, part: Part, keys: EventKeys, events: Ints, order: Ints) -> Side:
         """What is checked of events, in the order given."""
-        return Side(times[events[order]], stacked([keys[n][order] for n in part.checked[side]], len(order)))
+        checked = [keys[n][order] for n in part.checked[self.side]]
+        return Side(self.sign * self.times[events[order]], stacked(checked, len(order)))
 
-    def _add_satisfying(
-        self,
-        result: Result,
-        search: Search,
-        part: Part,
-        positions: Ints,
-        events: pa.Table,
-        rows: PartnerRows,
-        row_of_place: Int32s,
-    ) -> None:
+    def _partners(self, part: Part, row_of_place: Int32s, timed: bool) -> Side:
+        """What is checked of partners, by place."""
+        side, count = self.rows.side, len(row_of_place)
+        times = self.sign * self.rows.times[row_of_place] if timed else np.zeros(count, np.int64)
+        attributes, dictionaries = self.of.columns(side), self.of.dictionaries[side]
+        checked = [self.rows.column(attributes[n], dictionaries.get(n))[row_of_place] for n in part.checked[side]]
+        return Side(times, stacked(checked, count))
+
+    def _add_satisfying(self, search: Search, part: Part, positions: Ints, row_of_place: Int32s) -> None:
         """Add the pairs of a part with conditions: candidates in blocks, of which those stay that satisfy theirs."""
         assert part.conditions is not None
-        conditions, side = part.conditions, 1 - rows.side
-        attributes, dictionaries = self.columns(BOTH), self.dictionaries[BOTH]
-        tables = [events, rows.table(self._columns_of_conditions(rows.side))]
+        conditions, result, rows = part.conditions, self.result, self.rows
+        attributes, dictionaries = self.of.columns(BOTH), self.of.dictionaries[BOTH]
+        tables = [self.events, rows.table(self.of.columns_of_conditions(rows.side))]
         is_alone = bool(np.all(part.slot_of_box[1:] > part.slot_of_box[:-1]))
         first, size, examined = 0, EVENTS_FIRST, 0
         examined_max = max(result.left, CANDIDATES_MAX) * EXAMINED_SHARE
@@ -397,7 +239,7 @@ class JoinSegment:
                 continue
             result.choices += choices
             if isinstance(found, OverBudget):  # even the candidates are too many
-                counts = np.bincount(part.slot_of_box, weights=found.counts, minlength=len(self.ids))
+                counts = np.bincount(part.slot_of_box, weights=found.counts, minlength=len(self.of.ids))
                 result.count(counts.astype(np.int64))
                 first = stop
                 continue
@@ -405,7 +247,7 @@ class JoinSegment:
             size = max(min(2 * size, (stop - first) * CANDIDATES // max(len(found.slots), 1)), 1)
             event = np.repeat(positions[first:stop], np.diff(found.offsets))
             row = row_of_place[found.places].astype(np.int64)
-            of_sides, places = (tables, [event, row]) if side == 0 else (tables[::-1], [row, event])
+            of_sides, places = (tables, [event, row]) if self.side == 0 else (tables[::-1], [row, event])
             holds = satisfied(conditions, attributes, dictionaries, two(of_sides), two(places), found.slots)
             entry = np.repeat(np.arange(stop - first), np.diff(found.offsets))[holds]
             slots, row = part.slot_of_box[found.slots[holds]], row[holds]
@@ -414,14 +256,3 @@ class JoinSegment:
             offsets = np.searchsorted(entry, np.arange(stop - first + 1))
             result.add(positions[first:stop], offsets, slots, rows.row_ids[row])
             first = stop
-
-    def _partners(self, part: Part, side: int, rows: PartnerRows, row_of_place: Int32s, sign: int) -> Side:
-        """What is checked of partners, by place; times are multiplied by `sign`, and with 0 they are left out."""
-        count = len(row_of_place)
-        times = sign * rows.times[row_of_place] if sign else np.zeros(count, np.int64)
-        attributes, dictionaries = self.columns(side), self.dictionaries[side]
-        checked = [rows.column(attributes[n], dictionaries.get(n))[row_of_place] for n in part.checked[side]]
-        return Side(times, stacked(checked, count))
-
-    def _access(self, part: Part, side: int) -> Expression | None:
-        return None if part.access[side] < 0 else self.columns(side)[part.access[side]]
