@@ -255,22 +255,75 @@ def build_parts(
     ]
 
 
+class _Constraints(NamedTuple):
+    """What some boxes ask for, box by box."""
+
+    boxes_count: int
+    box: Ints  # int64[c], ascending: which of the boxes
+    attribute: Ints  # int64[c]
+    lo: Ints  # int64[c]
+    hi: Ints  # int64[c]
+
+    @classmethod
+    def of(cls, boxes: Boxes, mine: Ints) -> _Constraints:
+        """Those of the boxes `mine`, which ascend."""
+        counts = np.diff(boxes.constraint_offsets)[mine]
+        box = np.repeat(np.arange(len(mine)), counts)
+        first = np.cumsum(counts) - counts
+        at = np.repeat(boxes.constraint_offsets[mine] - first, counts) + np.arange(len(box))
+        return cls(len(mine), box, boxes.constraint_attribute[at], boxes.constraint_lo[at], boxes.constraint_hi[at])
+
+    def span(self, attribute: int) -> tuple[Ints, Ints]:
+        """The bounds on an attribute that every box constrains; without one also a NULL is inside."""
+        if attribute < 0:
+            count = self.boxes_count
+            return np.full(count, NULL_KEY, np.int64), np.full(count, KEY_MAX, np.int64)
+        at = np.flatnonzero(self.attribute == attribute)
+        assert np.array_equal(self.box[at], np.arange(self.boxes_count)), "every box constrains what it is reached by"
+        return self.lo[at], self.hi[at]
+
+    def remaining(self, at: Ints, numbers: Ints) -> Remaining | None:
+        """Some of the constraints, with these numbers for their attributes; None if there are none."""
+        offsets = np.zeros(self.boxes_count + 1, np.int64)
+        np.cumsum(np.bincount(self.box[at], minlength=self.boxes_count), out=offsets[1:])
+        return Remaining(offsets, numbers.astype(np.int32), self.lo[at], self.hi[at]) if len(at) else None
+
+    def narrow(self, own: Apart, at: Ints, sides: Sides) -> Bools:
+        """Which of some constraints are about times; these narrow the bounds of their boxes."""
+        taken = np.zeros(len(at), bool)
+        for number in np.unique(self.attribute[at]).tolist():
+            form = sides.times[number]
+            if not form:
+                continue
+            mine = self.attribute[at] == number
+            box, least, most = (column[at[mine]] for column in (self.box, self.lo, self.hi))
+            if form == "t1 - t0":
+                least, most = np.where(most == KEY_MAX, KEY_MIN, -most), np.where(least == KEY_MIN, KEY_MAX, -least)
+            own.lo[box] = np.maximum(own.lo[box], least)
+            own.hi[box] = np.minimum(own.hi[box], most)
+            taken |= mine
+        return taken
+
+
 def _reach_classes(boxes: Boxes, bounds: Apart, slots_count: int, sides: Sides) -> Ints:
     """int64[n_slots]: 0 if its rows may be nearly as far apart as any, more if they must be much nearer.
 
     Queries with short windows then do not look at rows that only those with long ones can show.
     """
     own = Apart(bounds.lo[boxes.row_of_box], bounds.hi[boxes.row_of_box])
-    box = np.repeat(np.arange(len(boxes.row_of_box)), np.diff(boxes.constraint_offsets))
-    attribute, lo, hi = boxes.constraint_attribute, boxes.constraint_lo, boxes.constraint_hi
-    paired = np.flatnonzero(sides.side[attribute] == BOTH) if len(attribute) else np.empty(0, np.int64)
-    _taken_as_times(own, box, attribute, lo, hi, paired, sides)
+    asked = _Constraints.of(boxes, np.arange(len(boxes.row_of_box)))
+    asked.narrow(own, _paired(asked, sides), sides)
     far = np.where((own.lo == KEY_MIN) | (own.hi == KEY_MAX), 2.0**62, own.hi.astype(np.float64) - own.lo)
     reach = np.zeros(slots_count)
     np.maximum.at(reach, boxes.row_of_box, np.log2(np.maximum(far, 1.0)))
     nearer = reach.max(initial=0.0) - reach
     classes: Ints = np.clip(nearer // _REACH_BITS, 0, _REACH_CLASSES - 1).astype(np.int64)
     return classes
+
+
+def _paired(asked: _Constraints, sides: Sides) -> Ints:
+    """The constraints on attributes of pairs."""
+    return np.flatnonzero(sides.side[asked.attribute] == BOTH) if len(asked.attribute) else np.empty(0, np.int64)
 
 
 def _part(
@@ -283,38 +336,22 @@ def _part(
 ) -> Part:
     """The part of the boxes `mine`, which ascend, with the access attributes and the difference chosen."""
     access, difference = two(chosen[:2]), chosen[2]
-    counts = np.diff(boxes.constraint_offsets)[mine]
-    box = np.repeat(np.arange(len(mine)), counts)
-    first = np.cumsum(counts) - counts
-    at = np.repeat(boxes.constraint_offsets[mine] - first, counts) + np.arange(len(box))
-    attribute, lo, hi = boxes.constraint_attribute[at], boxes.constraint_lo[at], boxes.constraint_hi[at]
-    spans: list[tuple[Ints, Ints]] = []
+    asked = _Constraints.of(boxes, mine)
+    spans = [asked.span(number) for number in access]
     left: list[Remaining | None] = []
     checked: list[tuple[int, ...]] = []
     for side in (0, 1):
-        if access[side] < 0:  # also a NULL is inside
-            spans.append((np.full(len(mine), NULL_KEY, np.int64), np.full(len(mine), KEY_MAX, np.int64)))
-        else:
-            reached = np.flatnonzero(attribute == access[side])
-            assert np.array_equal(box[reached], np.arange(len(mine))), "every box constrains its access attribute"
-            spans.append((lo[reached], hi[reached]))
         # Of a difference's part, what an event is reached through is checked of partners, so it is kept for both.
-        mine_alone = attribute != access[side] if difference < 0 else np.ones(len(attribute), bool)
-        rest = np.flatnonzero((sides.side[attribute] == side) & mine_alone)
-        named, place = np.unique(attribute[rest], return_inverse=True)
-        offsets = _offsets(box[rest], len(mine))
-        left.append(Remaining(offsets, place.astype(np.int32), lo[rest], hi[rest]) if len(rest) else None)
+        is_left = asked.attribute != access[side] if difference < 0 else np.ones(len(asked.attribute), bool)
+        rest = np.flatnonzero((sides.side[asked.attribute] == side) & is_left)
+        named, place = np.unique(asked.attribute[rest], return_inverse=True)
+        left.append(asked.remaining(rest, place))
         checked.append(tuple(sides.number[named].tolist()))
     slots = boxes.row_of_box[mine]
     own = Apart(bounds.lo[slots], bounds.hi[slots])
-    paired = np.flatnonzero((sides.side[attribute] == BOTH) & (attribute != difference))
-    _taken_as_times(own, box, attribute, lo, hi, np.flatnonzero(attribute == difference), sides)
-    paired = paired[~_taken_as_times(own, box, attribute, lo, hi, paired, sides)]
-    conditions = None
-    if len(paired):
-        conditions = Remaining(
-            _offsets(box[paired], len(mine)), sides.number[attribute[paired]].astype(np.int32), lo[paired], hi[paired]
-        )
+    paired = _paired(asked, sides)
+    taken = asked.narrow(own, paired, sides) | (asked.attribute[paired] == difference)
+    evaluated = paired[~taken]
     indexes: tuple[JoinIndex, JoinIndex] | tuple[BandIndex, BandIndex]
     if difference < 0:
         planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
@@ -322,9 +359,7 @@ def _part(
     else:
         of = sides.differences[difference]
         assert of is not None
-        reached = np.flatnonzero(attribute == difference)
-        assert np.array_equal(box[reached], np.arange(len(mine))), "every box constrains its difference"
-        planes = two(Plane(*span, lo[reached], hi[reached]) for span in spans)
+        planes = two(Plane(*span, *asked.span(difference)) for span in spans)
         indexes = two(BandIndex.build(plane, is_double=of.is_double, alpha=how.alpha) for plane in planes)
     tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
     points = two((_NO_BOUND, _NO_BOUND))
@@ -337,37 +372,12 @@ def _part(
         indexes,
         two(left),
         slots.astype(np.int32),
-        conditions,
+        asked.remaining(evaluated, sides.number[asked.attribute[evaluated]]),
         None if tightest == widest else own,
         tightest,
         widest,
         points,
     )
-
-
-def _taken_as_times(own: Apart, box: Ints, attribute: Ints, lo: Ints, hi: Ints, paired: Ints, sides: Sides) -> Bools:
-    """Which of the constraints `paired` are about times; these narrow the bounds of their boxes."""
-    taken = np.zeros(len(paired), bool)
-    for number in np.unique(attribute[paired]).tolist():
-        form = sides.times[number]
-        mine = attribute[paired] == number
-        if not form:
-            continue
-        at = paired[mine]
-        least, most = lo[at], hi[at]
-        if form == "t1 - t0":
-            least, most = np.where(most == KEY_MAX, KEY_MIN, -most), np.where(least == KEY_MIN, KEY_MAX, -least)
-        own.lo[box[at]] = np.maximum(own.lo[box[at]], least)
-        own.hi[box[at]] = np.minimum(own.hi[box[at]], most)
-        taken |= mine
-    return taken
-
-
-def _offsets(box: Ints, count: int) -> Ints:
-    """Offsets of a CSR whose entries are of these boxes, ascending."""
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(box, minlength=count), out=offsets[1:])
-    return offsets
 
 
 def below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
