@@ -50,6 +50,7 @@ from weir.families.attributes import Attributes
 from weir.families.boxes import template
 from weir.families.evaluate import evaluate, truth
 from weir.families.instances import Boxes, instantiate
+from weir.families.segments import boxes_of
 from weir.index.keys import KEY_MIN, encode_column
 from weir.index.strings import StringDictionary, find
 from weir.sql.types import arithmetic
@@ -409,6 +410,83 @@ def test_comparisons_of_two_sources_are_about_their_difference(x: DataType, y: D
         attributes = {atom.attribute for d in template(predicate, 64).disjuncts for atom in d.atoms}
         difference = Arithmetic("-", *arithmetic("-", left, right))
         assert (attributes == {difference}) == (DOUBLE not in {a.type, b.type, difference.type})
+
+
+NEAR = [
+    1e16,
+    1e16 + 2,
+    1e16 + 4,
+    0.1,
+    0.30000000000000004,
+    0.2,
+    0.3,
+    1.5,
+    2.5,
+    -1.5,
+    2.0**53,
+    2.0**53 - 1,
+    3e-320,
+    5e-324,
+]
+ODD = [math.nan, math.inf, -math.inf, 1.7976931348623157e308, -1.7976931348623157e308]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "c"),
+    [
+        (DOUBLE, DOUBLE, DOUBLE),
+        (INT, DOUBLE, DOUBLE),
+        (DOUBLE, decimal(9, 2), DOUBLE),
+        (decimal(18, 0), decimal(3, 2), decimal(2, 0)),
+        (BIGINT, BIGINT, BIGINT),
+        (BIGINT, INT, BIGINT),
+    ],
+)
+@pytest.mark.parametrize("hints", [False, True])
+def test_what_rounds_or_overflows_is_decided_exactly(x: DataType, y: DataType, c: DataType, hints: bool) -> None:
+    """A difference reaches all that is true, for rows that are not too large; what decides is no difference."""
+
+    def values(type_: DataType) -> list[Any]:
+        return [*NEAR, *(-v for v in NEAR), *ODD, 0.0] if type_ == DOUBLE else list(pool(type_))
+
+    own, other = values(x), values(y)
+    rows = pa.table(
+        {"x": to_arrow([v for v in own for _ in other], x), "y": to_arrow([v for _ in own for v in other], y)}
+    )
+    size = np.fmax(*(np.abs(np.array(rows.column(n).to_pylist(), object)).astype(np.float64) for n in "xy"))
+    size[[any(isinstance(v, float) and math.isnan(v) for v in row.values()) for row in rows.to_pylist()]] = np.inf
+    left, right, param = ColumnRef(0, "x", x), ColumnRef(1, "y", y), Param("c", c)
+    given = [v for v in values(c) if (math.isfinite(v) if c == DOUBLE else abs(v) < 2**59)]
+    constants = constants_table([{"c": v} for v in given], {"c": c})
+    sums = {op: Arithmetic(op, *arithmetic(op, right, param)) for op in "+-"}
+    mirrored = Arithmetic("-", *arithmetic("-", left, param))
+    forms = ((left, sums["+"]), (sums["-"], left), (mirrored, right), (left, right))
+    kept = 0
+    for op, (a, b) in product(("=", "<>", "<", "<=", ">", ">="), forms):
+        predicate = Comparison(op, a, b)
+        made = boxes_of([(predicate, constants)], np.arange(len(given)), hints=hints)
+        attributes = Attributes()
+        attributes.expressions = made.attributes
+        found = brute_force(made.boxes, attributes, made.dictionaries, rows, len(given))
+        reach = np.min([np.full(len(given), np.inf), *(g.reach for g in made.guards.values())], axis=0)
+        for value, mine, most in zip(given, found, reach, strict=True):
+            within = size <= most
+            kept += np.count_nonzero(within)
+            expected = truth(predicate, rows, {"c": value})
+            wrong = np.flatnonzero((expected != mine) & within)
+            assert not len(wrong), (predicate, value, most, rows.slice(wrong[0], 1).to_pylist())
+    everything = 6 * len(forms) * len(given) * rows.num_rows
+    assert kept > everything / 2
+    assert (kept == everything) == (not hints and BIGINT not in (x, y))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_not_added(value: float) -> None:
+    predicate = Comparison(
+        "<", ColumnRef(0, "x", DOUBLE), Arithmetic("+", ColumnRef(1, "y", DOUBLE), Param("c", DOUBLE), DOUBLE)
+    )
+    with pytest.raises(RegisterError, match="infinite or NaN"):
+        instantiate(template(predicate, 64), pa.table({"c": [1.0, value]}), Attributes())
 
 
 def test_constants_that_cancel_out_are_still_too_large() -> None:

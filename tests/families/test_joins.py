@@ -151,6 +151,9 @@ def test_constants_of_keys_tell_families_apart() -> None:
         "t.fee < w.category + 2.5",
         "w.category BETWEEN t.fee - 1.25 AND t.fee + 5",
         "t.fee <= w.category",
+        "t.price < w.wind",
+        "t.volume > w.category - 3",
+        "t.price BETWEEN w.wind - :a AND w.wind + :b",
         "(t.price - w.wind > 1 AND t.qty = 1) OR (t.price - w.wind < -1 AND t.qty = 2)",
     ],
 )
@@ -230,7 +233,7 @@ def test_explain_says_what_is_asked_of_pairs() -> None:
 @pytest.mark.parametrize(
     "condition",
     [
-        "t.price < w.wind",  # of doubles nothing is moved: it would round elsewhere
+        "t.price < w.wind + 1e0 + 2e0",  # what rounds twice is not moved
         "t.price - w.wind <> 3",
         "t.price - w.wind > 3 OR t.qty = 1",
         "t.price - w.wind > 3 OR t.qty - w.category > 1",

@@ -39,6 +39,7 @@ from weir.algebra.nodes import (
     Scan,
     Select,
     SetOperation,
+    Threshold,
     Window,
 )
 from weir.algebra.rebuild import inputs, scans
@@ -154,6 +155,8 @@ def _text(e: Expression, names: Names) -> tuple[str, int]:
         return f"NOT {_inside(e.arg, _NOT, names)}", _NOT
     if isinstance(e, Comparison):
         return f"{_side(e.left, names)} {e.op} {_side(e.right, names)}", _COMPARE
+    if isinstance(e, Threshold):
+        return f"least c with {_side(e.left, names)} {e.op} {_inside(e.right, _ADD, names)} + c", _COMPARE
     if isinstance(e, Like):
         return f"{_inside(e.arg, _ADD, names)} LIKE {_inside(e.pattern, _ADD, names)}", _COMPARE
     if isinstance(e, IsNull):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weir.algebra.schema import BOOLEAN, Column, DataType
+from weir.algebra.schema import BOOLEAN, DOUBLE, Column, DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,16 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """The least c for which `left op right + c` is true, as doubles round. No SQL has it: an index is made with it."""
+
+    op: str  # < <=
+    left: Expression
+    right: Expression
+    type: DataType = DOUBLE
+
+
+@dataclass(frozen=True, slots=True)
 class Like:
     arg: Expression
     pattern: Literal | Param  # % any run, _ any one character, \ escapes
@@ -126,6 +136,7 @@ Expression = (
     | Absolute
     | Cast
     | Comparison
+    | Threshold
     | Like
     | IsNull
     | And
@@ -137,7 +148,7 @@ Expression = (
 
 def children(e: Expression) -> tuple[Expression, ...]:
     """The direct operands of an expression."""
-    if isinstance(e, (Arithmetic, Comparison)):
+    if isinstance(e, (Arithmetic, Comparison, Threshold)):
         return (e.left, e.right)
     if isinstance(e, (And, Or)):
         return e.args

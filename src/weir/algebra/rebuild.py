@@ -33,6 +33,7 @@ from weir.algebra.nodes import (
     Scan,
     Select,
     SetOperation,
+    Threshold,
     children,
 )
 
@@ -48,7 +49,7 @@ def rebuild(e: Expression, change: Rewrite) -> Expression:
 
 def with_children(e: Expression, args: tuple[Expression, ...]) -> Expression:
     """The same operator over other operands."""
-    if isinstance(e, (Arithmetic, Comparison)):
+    if isinstance(e, (Arithmetic, Comparison, Threshold)):
         return replace(e, left=args[0], right=args[1])
     if isinstance(e, (And, Or)):
         return replace(e, args=args)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.algebra.schema import DataType, Kind
+from weir.algebra.schema import DOUBLE, DataType, Kind
 from weir.families.columns import (
     DAY_US,
     Bools,
+    Doubles,
     Ints,
     Operand,
     both_valid,
@@ -68,6 +69,52 @@ def absolute(arg: Operand, type_: DataType) -> Operand:
     return Operand(values, in_range(values, arg.valid, type_), type_, arg.constant)
 
 
+def threshold(op: str, left: Operand, right: Operand) -> Operand:
+    """The least double c for which `left op right + c` is true; op is < or <=. −inf if it is of all finite c, and
+    infinite or NaN, which is above all, if it is of none.
+
+    right + c is rounded, so that is not left − right: it lies about half a unit in the last place of `left` beside it.
+    That is the guess; it is corrected by trying its neighbours, and what is still wrong is found by halving.
+    """
+    x, y = np.broadcast_arrays(to_double(left), to_double(right))
+    with np.errstate(all="ignore"):
+        half = (np.nextafter(x, np.inf if op == "<" else -np.inf) - x) / 2
+        c = (x - y) + half
+        for _ in range(2):
+            c = np.where(_reaches(op, x, y, c), c, np.nextafter(c, np.inf))
+        for _ in range(2):
+            less = np.nextafter(c, -np.inf)
+            c = np.where(_reaches(op, x, y, less), less, c)
+        is_least = _reaches(op, x, y, c) & ~_reaches(op, x, y, np.nextafter(c, -np.inf))
+        wrong = np.flatnonzero(~is_least)
+        if len(wrong):
+            x, y = x[wrong], y[wrong]
+            is_true = np.isnan(y) & ((op == "<=") | ~np.isnan(x)) | _reaches(op, x, y, np.zeros(1))
+            whatever_c = np.isnan(x) | ~np.isfinite(y)
+            c[wrong] = np.where(whatever_c, np.where(is_true, -np.inf, np.nan), _halved(op, x, y))
+    return Operand(c, both_valid(left, right), DOUBLE, left.constant and right.constant)
+
+
+def _reaches(op: str, x: Doubles, y: Doubles, c: Doubles) -> Bools:
+    return np.asarray(y + c > x if op == "<" else y + c >= x)
+
+
+def _halved(op: str, x: Doubles, y: Doubles) -> Doubles:
+    """The same, between the infinities; the upper one if none reaches."""
+    low, high = (np.full(len(x), end) for end in (-_INFINITY, _INFINITY))
+    while (low + 1 < high).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        reached = _reaches(op, x, y, _of_bits(middle))
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return _of_bits(high)
+
+
+def _of_bits(places: Ints) -> Doubles:
+    """The doubles at these places, 0 being that of 0.0."""
+    return np.where(places < 0, -1.0, 1.0) * np.abs(places).view(np.float64)
+
+
+_INFINITY = int(np.array([np.inf]).view(np.int64)[0])
 _NEVER: Bools = np.zeros(1, bool)  # "nothing overflowed"; broadcasts
 
 

@@ -10,7 +10,8 @@ The result is a disjunction of conjunctions of atoms, each one a constraint on o
     s LIKE :c0              the column s for texts and prefixes, else a boolean derived attribute
     a < b, x IS NULL, …     a boolean derived attribute that must be 1 (or 0)
     abs(r.a - s.a) <= :c0   the attribute r.a − s.a of pairs of rows, from −c0 to c0
-    r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows: times, 32-bit numbers and decimals of two sources
+    r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows (`weir.families.two_sources`)
+    r.d < s.d + :c0         of doubles: what c0 must be at least, an attribute of pairs; and r.d − s.d as a hint
     x IS NOT NULL           the column, any value
     x <> :c0 AND x <> :c1   the column, k + 1 gaps between the k excluded intervals; not 2^k boxes
 
@@ -24,7 +25,7 @@ query. DESIGN.md section 2; PSoup 4.2.2 has the predicates, CSJQ section 3 the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
@@ -35,7 +36,6 @@ from weir.algebra.nodes import (
     And,
     Arithmetic,
     Cast,
-    ColumnRef,
     Comparison,
     Expression,
     IsNull,
@@ -44,23 +44,20 @@ from weir.algebra.nodes import (
     Negate,
     Not,
     Or,
-    walk,
+    Threshold,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, DataType, Kind
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, DataType, Kind
 from weir.errors import RegisterError
 from weir.families.attributes import is_constant, params_of, sources_of
 from weir.families.bounds import DAY_US, comparable
 from weir.families.evaluate import truth
-from weir.sql.types import arithmetic
+from weir.families.two_sources import MIRRORED, Rounded, difference, rounded
 
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NAN = Literal(float("nan"), DOUBLE)
 TRUE, FALSE = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 _WHOLE = (Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 _TIMES = (Kind.TIMESTAMP, Kind.INTERVAL)
-_MOVABLE = (Kind.INT, Kind.DECIMAL, Kind.TIMESTAMP)
-_MOVED_COUNT_MAX = 4  # constants of ±2^60 whose sum stays in int64
 _NO_ROW = pa.table({"none": [0]})
 
 
@@ -85,7 +82,9 @@ class Atom:
     bound: Expression | None = None
     compared: DataType = BOOLEAN  # the type of what is compared with the bound
     steps: tuple[Step, ...] = ()  # the outermost first
-    moved: tuple[Expression, ...] = ()  # brought to the other side of op, so they must not be near the ends of int64
+    moved: tuple[Expression, ...] = ()  # brought to the other side of op, so they must not be too large
+    is_guarded: bool = False  # it says what it means only while the rows' numbers are not too large
+    has_slack: bool = False  # the bound is moved outwards, because sums of doubles round
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +122,13 @@ _Term = Atom | Expression  # an expression is a guard
 _Terms = tuple[_Term, ...]
 
 
-def template(predicate: Expression | None, boxes_max: int) -> BoxTemplate:
-    """The template of a predicate (None: every row); RegisterError when it needs more than `boxes_max` boxes."""
-    found = [()] if predicate is None else _Writer(boxes_max).terms(predicate, True)
+def template(predicate: Expression | None, boxes_max: int, *, hints: bool = False) -> BoxTemplate:
+    """The template of a predicate (None: every row); RegisterError when it needs more than `boxes_max` boxes.
+
+    With `hints` boxes also have differences that follow from comparisons of doubles or bigints of two sources, for
+    joins that have nothing else to be reached by; these are guarded.
+    """
+    found = [()] if predicate is None else _Writer(boxes_max, hints).terms(predicate, True)
     disjuncts = []
     for terms in dict.fromkeys(found):
         atoms = tuple(t for t in terms if isinstance(t, Atom))
@@ -147,8 +150,9 @@ def _too_many(count: int, boxes_max: int) -> RegisterError:
 class _Writer:
     """Writes a predicate out as a disjunction of conjunctions, never longer than the cap."""
 
-    def __init__(self, boxes_max: int) -> None:
+    def __init__(self, boxes_max: int, hints: bool) -> None:
         self.boxes_max = boxes_max
+        self.hints = hints
 
     def terms(self, e: Expression, wanted: bool) -> list[_Terms]:
         """The ways in which `e` is true (wanted), or false."""
@@ -160,7 +164,7 @@ class _Writer:
         if is_constant(e):
             return _guard(e if wanted else Not(e))
         if isinstance(e, Comparison):
-            return _comparison(e, wanted)
+            return _comparison(e, wanted, self.hints)
         if isinstance(e, IsNull) and not wanted:
             attribute, steps = _solved(e.arg)
             return [(Atom(attribute, "known", Not(e), None, e.arg.type, steps),)]
@@ -197,15 +201,20 @@ def _boolean(e: Expression, wanted: bool) -> list[_Terms]:
     return [(Atom(e, "=", e if wanted else Not(e), TRUE if wanted else FALSE),)]
 
 
-def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
+def _comparison(e: Comparison, wanted: bool, hints: bool) -> list[_Terms]:
     op, left, right = e.op if wanted else OPPOSITE[e.op], e.left, e.right
     if is_constant(left):
         op, left, right = MIRRORED[op], right, left
     if right.type.kind is Kind.NULL and is_constant(right):
         return []
+    if not is_constant(right) and (double := rounded(op, left, right)) is not None:
+        return _doubles(double, e if wanted else Not(e), hints) if hints or double.c else _boolean(e, wanted)
     moved: tuple[Expression, ...] = ()
-    if not is_constant(right) and (difference := _difference(op, left, right)) is not None:
-        op, left, right, moved = difference
+    is_guarded = False
+    found = None if is_constant(right) else difference(op, left, right)
+    # Without constants a guarded one needs no difference: it is one attribute as it is.
+    if found is not None and (hints or found.constants or not found.is_guarded):
+        op, left, right, moved, is_guarded = found
     if not is_constant(right) or not comparable(left.type, right.type):
         return _boolean(e, wanted)
     if isinstance(left, Absolute) and op in ("<", "<=") and len(sources_of(left)) > 1:
@@ -222,72 +231,28 @@ def _comparison(e: Comparison, wanted: bool) -> list[_Terms]:
         return _boolean(e, wanted)
     if op == "<>" and open_attribute:
         return [(_interval(attribute, half, left, right, steps),) for half in "<>"]
-    return [(replace(_interval(attribute, op, left, right, steps), moved=moved),)]
+    return [(replace(_interval(attribute, op, left, right, steps), moved=moved, is_guarded=is_guarded),)]
 
 
-def _difference(
-    op: str, left: Expression, right: Expression
-) -> tuple[str, Expression, Expression, tuple[Expression, ...]] | None:
-    """x − y op c for a comparison of two sources, x being of the lesser; None where that may not be the same.
-
-    Only kinds are moved whose sums neither round nor overflow, of times those within 73,000 years. Bigints and doubles
-    are none of them. The last of what is returned are constants whose size has to be looked at.
-    """
-    columns: dict[int, tuple[int, ColumnRef]] = {}
-    constants: list[tuple[int, Expression]] = []
-    for sign, term in (*_signed(left, 1), *_signed(right, -1)):
-        if is_constant(term):
-            constants.append((sign, term))
-        elif isinstance(term, ColumnRef) and term.type.kind in _MOVABLE and term.source not in columns:
-            columns[term.source] = sign, term
-        else:
-            return None
-    if len(columns) != 2 or sum(sign for sign, _ in columns.values()) != 0 or len(constants) > _MOVED_COUNT_MAX:
-        return None
-    (sign, x), (_, y) = (columns[source] for source in sorted(columns))
-    kinds = [Kind.INTERVAL] if x.type.kind is Kind.TIMESTAMP else [*_WHOLE]
-    if (x.type.kind is Kind.TIMESTAMP) != (y.type.kind is Kind.TIMESTAMP):
-        return None
-    if any(c.type.kind not in kinds for _, c in constants):
-        return None
-    difference = _sum("-", x, y)
-    bound = _total([(-sign * of_constant, c) for of_constant, c in constants], difference.type)
-    if any(_rounds(e) for e in (left, right, difference, bound)):
-        return None
-    unbounded = tuple(c for _, c in constants if c.type.kind is not Kind.DECIMAL)
-    return op if sign > 0 else MIRRORED[op], difference, bound, unbounded
+def _doubles(of: Rounded, meaning: Expression, hints: bool) -> list[_Terms]:
+    """A comparison of doubles of two sources, by what the constant must be at least, or less than."""
+    ops = {"=": ("<=", ">=")}.get(of.op, (of.op,))
+    found: list[Atom] = [_hint(of, op) for op in ops if hints and op != "<>"]
+    if of.c is None:
+        return [(*found, Atom(Comparison(of.op, of.a, of.b), "=", meaning, TRUE))]
+    if of.op == "<>":
+        return [terms for op in "<>" for terms in _doubles(of._replace(op=op), meaning, False)]
+    for op in ops:
+        # a < b + c is true from some c on; a >= b + c below that.
+        attribute = Threshold("<" if op in ("<", ">=") else "<=", of.a, of.b)
+        found.append(Atom(attribute, "<=" if op in ("<", "<=") else ">", meaning, of.c, DOUBLE, moved=(of.c,)))
+    return [tuple(found)]
 
 
-def _total(signed: Sequence[tuple[int, Expression]], type_: DataType) -> Expression:
-    """The sum of constants with their signs; of none a zero of the type."""
-    if not signed:
-        return Literal(0, INTERVAL if type_.kind is Kind.INTERVAL else BIGINT)
-    (sign, total), *others = signed
-    total = total if sign > 0 else Negate(total, total.type)
-    for sign, constant in others:
-        total = _sum("+" if sign > 0 else "-", total, constant)
-    return total
-
-
-def _sum(op: str, left: Expression, right: Expression) -> Arithmetic:
-    left, right, type_ = arithmetic(op, left, right)
-    return Arithmetic(op, left, right, type_)
-
-
-def _rounds(e: Expression) -> bool:
-    """Whether a sum in it is one of doubles, as long decimals become."""
-    return any(n.type.kind is Kind.DOUBLE for n in walk(e) if isinstance(n, Arithmetic))
-
-
-def _signed(e: Expression, sign: int) -> Iterator[tuple[int, Expression]]:
-    """The terms of a sum."""
-    if isinstance(e, Arithmetic) and e.op in "+-" and not is_constant(e):
-        yield from _signed(e.left, sign)
-        yield from _signed(e.right, sign if e.op == "+" else -sign)
-    elif isinstance(e, Negate) and not is_constant(e):
-        yield from _signed(e.arg, -sign)
-    else:
-        yield sign, e
+def _hint(of: Rounded, op: str) -> Atom:
+    op_of_hint, attribute, bound = of.hint(op)
+    made = _interval(attribute, op_of_hint, attribute, bound, ())
+    return replace(made, is_guarded=True, has_slack=op in ("<=", ">=") and of.c is not None)
 
 
 def _interval(attribute: Expression, op: str, left: Expression, right: Expression, steps: tuple[Step, ...]) -> Atom:

@@ -28,6 +28,7 @@ from weir.algebra.nodes import (
     Not,
     Or,
     Param,
+    Threshold,
 )
 from weir.algebra.schema import DataType, Kind
 
@@ -47,8 +48,9 @@ def to_json(e: Expression) -> dict[str, Any]:
     if isinstance(e, Arithmetic):
         sides = {"left": to_json(e.left), "right": to_json(e.right)}
         return {"is": "arithmetic", "op": e.op, **sides, "type": str(e.type)}
-    if isinstance(e, Comparison):
-        return {"is": "comparison", "op": e.op, "left": to_json(e.left), "right": to_json(e.right)}
+    if isinstance(e, (Comparison, Threshold)):
+        kind = "comparison" if isinstance(e, Comparison) else "threshold"
+        return {"is": kind, "op": e.op, "left": to_json(e.left), "right": to_json(e.right)}
     if isinstance(e, Like):
         return {"is": "like", "arg": to_json(e.arg), "pattern": to_json(e.pattern)}
     if isinstance(e, (And, Or)):
@@ -75,6 +77,8 @@ def from_json(node: dict[str, Any]) -> Expression:
         return Arithmetic(node["op"], from_json(node["left"]), from_json(node["right"]), type_named(node["type"]))
     if kind == "comparison":
         return Comparison(node["op"], from_json(node["left"]), from_json(node["right"]))
+    if kind == "threshold":
+        return Threshold(node["op"], from_json(node["left"]), from_json(node["right"]))
     if kind == "like":
         pattern = from_json(node["pattern"])
         assert isinstance(pattern, (Literal, Param))

@@ -32,6 +32,7 @@ from weir.algebra.nodes import (
     Not,
     Or,
     Param,
+    Threshold,
 )
 from weir.algebra.schema import BOOLEAN, Kind
 from weir.families import arithmetic as calculation
@@ -127,6 +128,8 @@ def _evaluated(e: Expression, lookup: Lookup) -> Operand:
         return like(_operand(e.arg, lookup), _operand(e.pattern, lookup))
     if isinstance(e, Arithmetic):
         return calculation.arithmetic(e.op, _operand(e.left, lookup), _operand(e.right, lookup), e.type)
+    if isinstance(e, Threshold):
+        return calculation.threshold(e.op, _operand(e.left, lookup), _operand(e.right, lookup))
     if isinstance(e, Negate):
         return calculation.negate(_operand(e.arg, lookup), e.type)
     if isinstance(e, Absolute):

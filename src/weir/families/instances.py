@@ -27,6 +27,7 @@ from weir.families.attributes import Attributes, constants_column
 from weir.families.bounds import (
     BELOW_ALL,
     Bools,
+    Doubles,
     Intervals,
     Ints,
     Places,
@@ -44,6 +45,11 @@ from weir.index.strings import StringDictionary, build
 from weir.store.rows import arrow_type
 
 MOVED_MAX = 1 << 60
+_WRITE_IT = "compare the difference of the two columns with it: a.x - b.y < …"
+_LARGE = 2.0**900  # numbers and constants whose sums are far from being infinite
+_WHOLE_REACH = 2.0**61  # with constants up to MOVED_MAX no sum or difference leaves int64
+_SLACK = 2.0**-6  # by how much a bound on a difference of doubles is moved outwards, of itself …
+_ROUNDED_REACH = 2.0**46  # … which is more than rounding for rows up to so many times the bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Constraint:
     op: str
     intervals: Intervals | None
     strings: pa.Array | None = None
+    reach: Doubles | None = None  # what it says holds only for rows with numbers up to this; None: for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,9 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
     values = _values(atom.bound, constants)
     for moved in atom.moved:
         _check_moved(_values(moved, constants))
+    reach = _reach(atom, values) if atom.is_guarded else None
+    if atom.has_slack:
+        values = _with_slack(values, atom.op)
     if values.null_count:
         alive &= values.is_valid().to_numpy(zero_copy_only=False)
     if atom.compared.kind is Kind.STRING:
@@ -124,17 +134,38 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
         return
     places = place(values, atom.bound.type, atom.compared)
     found = interval("=" if atom.op == "<>" else atom.op, places)
-    yield Constraint(None, number, atom.op, _undo(atom, found, constants, alive))
+    yield Constraint(None, number, atom.op, _undo(atom, found, constants, alive), None, reach)
+
+
+def _reach(atom: Atom, bounds: pa.Array) -> Doubles:
+    """How large the numbers of two rows may be for a difference to say what was asked of them."""
+    if atom.compared.kind is not Kind.DOUBLE:
+        return np.array([_WHOLE_REACH])
+    size = np.abs(bounds.fill_null(0.0).to_numpy())
+    rounded = np.where(size > 0, np.minimum(size, _LARGE) * _ROUNDED_REACH, _LARGE) if atom.has_slack else _LARGE
+    return np.where(size <= _LARGE, np.minimum(rounded, _LARGE), 0.0)
+
+
+def _with_slack(bounds: pa.Array, op: str) -> pa.Array:
+    values = bounds.fill_null(0.0).to_numpy()
+    margin = np.abs(values) * _SLACK
+    with np.errstate(all="ignore"):  # infinities are bounds too
+        moved = values + margin if op == "<=" else values - margin
+    return pa.array(moved, mask=~bounds.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _check_moved(values: pa.Array) -> None:
     """Constants so large that sums with them overflow would mean something else on the other side."""
+    if pa.types.is_floating(values.type):
+        if not np.isfinite(values.drop_null().to_numpy()).all():
+            raise RegisterError("a constant beside a column of another source is infinite or NaN", hint=_WRITE_IT)
+        return
     numbers = values.cast(pa.int64()) if not pa.types.is_duration(values.type) else values.view(pa.int64())
     known = numbers.drop_null().to_numpy(zero_copy_only=False)
     if len(known) and max(abs(int(known.min())), abs(int(known.max()))) > MOVED_MAX:
         raise RegisterError(
             f"a constant beside a column of another source is beyond ±{MOVED_MAX:,}",
-            hint="compare the difference of the two columns with it: a.x - b.y < …",
+            hint=_WRITE_IT,
         )
 
 

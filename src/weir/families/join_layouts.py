@@ -25,6 +25,7 @@ from weir.algebra.schema import Catalog
 from weir.families.bounds import Ints
 from weir.families.codec import from_json, to_json
 from weir.families.differences import Difference, difference_of, partner_order
+from weir.families.guards import Guard, guards_as_arrays, guards_of_arrays
 from weir.families.join_conditions import columns_of
 from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
@@ -46,11 +47,13 @@ class JoinLayout:
         attributes: Sequence[Sequence[dict[str, Any]]],
         dictionaries: Sequence[Mapping[int, StringDictionary]],
         parts: Sequence[Part],
+        guards: Mapping[int, Guard],
     ) -> None:
         self.family = family
         self.ids = ids  # int64[n_slots], ascending: the query of each slot
         self.dictionaries = tuple(dictionaries)  # by side, and of pairs; by attribute
         self.parts = tuple(parts)
+        self.guards = guards  # by attribute of pairs
         self._written = tuple(attributes)  # by side, and of pairs; by number
         self._decoded: list[list[Expression] | None] = [None, None, None]
 
@@ -63,7 +66,8 @@ class JoinLayout:
 
     def asked(self, side: int) -> list[Expression]:
         """What partner rows of a side must have: its attributes, and the columns that attributes of pairs are of."""
-        return [*self.columns(side), *self.columns_of_conditions(side)]
+        guarded = columns_of((self.columns(BOTH)[n] for n in self.guards), side)
+        return [*self.columns(side), *self.columns_of_conditions(side), *guarded]
 
     def columns_of_conditions(self, side: int) -> list[ColumnRef]:
         """Of pairs' attributes only those count that are evaluated: times are compared without."""
@@ -109,7 +113,9 @@ class JoinLayout:
         members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
         ids, slot_of_row = in_slots([own for _, _, own in members])
 
-        whole, attributes, dictionaries = boxes_of([(found.predicate, c) for found, c, _ in members], slot_of_row)
+        whole, attributes, dictionaries, guards = boxes_of(
+            [(found.predicate, c) for found, c, _ in members], slot_of_row, hints=not family.keys
+        )
         bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
         of_members = [apart(found.scans, streams, constants) for found, constants, _ in members]
         nothing = np.empty(0, np.int64)
@@ -140,6 +146,7 @@ class JoinLayout:
                 Indexing(settings.hotspot_share, strategies, thrifty),
                 has_keys=bool(family.keys),
             ),
+            {int(sides.number[renumbered[n]]): guard for n, guard in guards.items() if n in used},
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -150,7 +157,7 @@ class JoinLayout:
                 found |= {f"strings.{side}.{number}.{name}": array for name, array in dictionary._asdict().items()}
         for k, part in enumerate(self.parts):
             found |= {f"part.{k}.{name}": array for name, array in part.arrays().items()}
-        return found
+        return found | guards_as_arrays(self.guards)
 
     def meta(self) -> dict[str, Any]:
         """The rest, as JSON."""
@@ -159,6 +166,7 @@ class JoinLayout:
             "attributes": [list(nodes) for nodes in self._written],
             "strings": [sorted(dictionaries) for dictionaries in self.dictionaries],
             "parts": [part.meta() for part in self.parts],
+            "guards": sorted(self.guards),
         }
 
     @classmethod
@@ -176,4 +184,5 @@ class JoinLayout:
                 for side, numbers in enumerate(meta["strings"])
             ],
             [Part.from_arrays(below(arrays, f"part.{k}."), about) for k, about in enumerate(meta["parts"])],
+            guards_of_arrays(arrays, meta["guards"]),
         )

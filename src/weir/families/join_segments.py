@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import Expression
+from weir.algebra.nodes import ColumnRef, Expression
 from weir.families.bounds import Ints
 from weir.families.differences import difference_of, event_part
+from weir.families.guards import given_up
 from weir.families.join_conditions import columns_of, satisfied
 from weir.families.join_layouts import JoinLayout
 from weir.families.join_matching import (
@@ -79,8 +80,16 @@ class JoinSegment(JoinLayout):
         """
         assert rows.side == 1 - side, "partners are rows of the other side"
         result = Result(len(self.ids), pairs_max)
-        if self.parts and events.num_rows and len(rows.row_ids):
-            _Match(self, side, events, times, rows, muted, costs, strategy, result).run()
+        if not self.parts or not events.num_rows or not len(rows.row_ids):
+            return result.whole()
+
+        def keys(of: int, column: ColumnRef) -> Int64s:
+            return rows.column(column, None) if of != side else keys_of(column, events)
+
+        over = given_up(self.guards, self.columns(BOTH), keys, muted) if self.guards else None
+        if over is not None:
+            return OverBudget(over, is_shared=True)
+        _Match(self, side, events, times, rows, muted, costs, strategy, result).run()
         return result.whole()
 
 

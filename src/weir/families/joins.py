@@ -123,6 +123,7 @@ class Joined:
     scans: tuple[Scan, Scan]  # by side
     predicate: Expression | None  # all but the keys, None if there is no more; ColumnRef.source is the side
     condition: Expression | None  # the whole of it, with the query's own source numbers
+    has_hints: bool  # it has no keys, so that differences which follow from comparisons of doubles are used too
     columns: tuple[tuple[str, Expression], ...]  # the projection, with the query's own source numbers
 
 
@@ -161,7 +162,7 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
 def _is_banded(split: _Split) -> bool:
     """Whether one difference of the two sources is bounded in every way to satisfy the condition."""
     try:
-        disjuncts = template(conjunction(split.rest) if split.rest else None, _MANY_BOXES).disjuncts
+        disjuncts = template(conjunction(split.rest) if split.rest else None, _MANY_BOXES, hints=True).disjuncts
     except RegisterError:
         return True  # whoever counts boxes will say that they are too many
     return not disjuncts or bool(bounded_differences(disjuncts))
@@ -200,7 +201,7 @@ def joined(query: Query, catalog: Catalog) -> Joined:
     number_of = {scan.source: side for side, scan in enumerate(sides)}
     family = JoinFamily((sides[0].relation, sides[1].relation), turned if swapped else straight)
     predicate = on_side(conjunction(split.rest), number_of) if split.rest else None
-    return Joined(family, swapped, sides, predicate, join.predicate, query.root.columns)
+    return Joined(family, swapped, sides, predicate, join.predicate, not family.keys, query.root.columns)
 
 
 def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
@@ -209,14 +210,15 @@ def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings
     `streams` are those of the sides. Quotas count by stream: what a residual of this join needs, a selection over the
     same stream may share, so their texts do not say that they are of a join.
     """
-    return checked(joined(query, catalog_of(streams)).predicate, constants, streams, settings)
+    found = joined(query, catalog_of(streams))
+    return checked(found.predicate, constants, streams, settings, hints=found.has_hints)
 
 
 def checked(
-    predicate: Expression | None, constants: pa.Table, streams: Sequence[Stream], settings: Settings
+    predicate: Expression | None, constants: pa.Table, streams: Sequence[Stream], settings: Settings, *, hints: bool
 ) -> Checked:
     """What the part of a condition that becomes boxes needs; sources of the predicate are places in `streams`."""
-    made = template(predicate, settings.boxes_per_query_max)
+    made = template(predicate, settings.boxes_per_query_max, hints=hints)
     attributes = Attributes(settings.residuals_per_stream_max)
     resolve(made, constants, attributes)
     residuals: dict[str, dict[str, None]] = {s.name: {} for s in streams}
@@ -257,15 +259,15 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
         "join family": found.family.name,
         "sides": " and ".join(sides),
         "join keys": ", ".join(keys) or "none",
-        **selection.describe_boxes(predicate, names),
-        **_pairs_text(predicate, names),
+        **selection.describe_boxes(predicate, names, hints=found.has_hints),
+        **_pairs_text(predicate, names, found.has_hints),
         "access attributes": "; ".join(f"{names[side]}: {_access_text(predicate, side, names)}" for side in (0, 1)),
     }
 
 
-def _pairs_text(predicate: Expression | None, names: Mapping[int, str]) -> dict[str, object]:
+def _pairs_text(predicate: Expression | None, names: Mapping[int, str], hints: bool) -> dict[str, object]:
     """The differences that all boxes bound, and what else is asked of pairs."""
-    disjuncts = template(predicate, _ANY_BOXES).disjuncts
+    disjuncts = template(predicate, _ANY_BOXES, hints=hints).disjuncts
     asked = {e for d in disjuncts for e in (atom.attribute for atom in d.atoms) if side_of(e) == BOTH}
     bounded = bounded_differences(disjuncts)
     said = {"bounded differences": bounded, "evaluated for pairs": asked - bounded}

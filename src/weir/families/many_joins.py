@@ -84,6 +84,11 @@ class ManyFamily:
         """The channel and a digest that tells families of one channel apart."""
         return f"{self.channel}:{hashlib.sha256(json.dumps(self.to_json()).encode()).hexdigest()[:12]}"
 
+    @property
+    def has_hints(self) -> bool:
+        """Whether differences that follow from comparisons of doubles are used: only where keys do not connect all."""
+        return bool(self.bands)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "streams": list(self.streams),
@@ -178,7 +183,9 @@ def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings
     `streams` are those of the sides. A query that is not matched needs nothing.
     """
     found = joined(query, catalog_of(streams))
-    return checked(found.predicate, constants, streams, settings) if found.is_connected else Checked(0, (), ())
+    if not found.is_connected:
+        return Checked(0, (), ())
+    return checked(found.predicate, constants, streams, settings, hints=found.family.has_hints)
 
 
 def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
@@ -201,7 +208,8 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
         predicate = with_values(predicate, known)
     sides = ", ".join(f"{s.name} {names[side]}" for side, s in enumerate(streams))
-    return {"join family": found.family.name, "sides": sides} | said | selection.describe_boxes(predicate, names)
+    boxes = selection.describe_boxes(predicate, names, hints=found.family.has_hints)
+    return {"join family": found.family.name, "sides": sides} | said | boxes
 
 
 def _apart_text(found: Many, names: Mapping[int, str]) -> str:
@@ -237,7 +245,7 @@ def _bands(split: _Split, sources: Sequence[int]) -> list[Expression]:
     if len(_reached(sources[0], linked)) == len(sources) or not split.rest:
         return []
     try:
-        disjuncts = template(conjunction(split.rest), _MANY_BOXES).disjuncts
+        disjuncts = template(conjunction(split.rest), _MANY_BOXES, hints=True).disjuncts
     except RegisterError:
         return []
     found = []

@@ -29,6 +29,7 @@ from weir.families.attributes import sources_of
 from weir.families.bounds import Ints
 from weir.families.codec import canonical, from_json, to_json
 from weir.families.evaluate import evaluate
+from weir.families.guards import Guard, given_up, guards_as_arrays, guards_of_arrays
 from weir.families.join_conditions import spelled, spelled_name
 from weir.families.join_matching import JoinMatches, Result
 from weir.families.join_windows import apart
@@ -62,6 +63,7 @@ class ManySegment:
         dictionaries: Mapping[int, StringDictionary],
         limits: Limits,
         has_boxes: bool,
+        guards: Mapping[int, Guard],
         index: Strategy,
     ) -> None:
         self.family = family
@@ -70,6 +72,7 @@ class ManySegment:
         self.dictionaries = dictionaries  # by attribute
         self.limits = limits
         self.has_boxes = has_boxes  # else its queries are never true
+        self.guards = guards  # by attribute
         self.index = index
         self._written = list(attributes)
         self._decoded: list[Expression] | None = None
@@ -109,7 +112,7 @@ class ManySegment:
         ids, slot_of_row = in_slots([m.ids for m in members])
         uniform = _uniform(members)
         timed = [member.with_distances(streams, uniform) for member in members]
-        boxes, attributes, dictionaries = boxes_of(timed, slot_of_row)
+        boxes, attributes, dictionaries, guards = boxes_of(timed, slot_of_row, hints=family.has_hints)
         table, used = box_table(boxes, len(attributes))
         expressions = [attributes[n] for n in used]
         windows = {
@@ -125,6 +128,7 @@ class ManySegment:
             {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
             limits,
             bool(len(table.slot_of_box)),
+            {k: guards[n] for k, n in enumerate(used) if n in guards},
             STRATEGIES[strategy].build(table, len(ids), len(used)),
         )
 
@@ -136,7 +140,7 @@ class ManySegment:
             found |= {f"strings.{number}.{name}": array for name, array in dictionary._asdict().items()}
         for wanted in (w for of_side in self.limits.wanted for w in of_side):
             found |= {f"wanted.{wanted.attribute}.lo": wanted.lo, f"wanted.{wanted.attribute}.hi": wanted.hi}
-        return found
+        return found | guards_as_arrays(self.guards)
 
     def meta(self) -> dict[str, Any]:
         """The rest, as JSON."""
@@ -148,6 +152,7 @@ class ManySegment:
             "apart": [[*sides, *bounds] for sides, bounds in self.limits.apart.items()],
             "bands": [list(bounds) for bounds in self.limits.bands],
             "has_boxes": self.has_boxes,
+            "guards": sorted(self.guards),
             "wanted": [[w.attribute for w in of_side] for of_side in self.limits.wanted],
         }
 
@@ -171,6 +176,7 @@ class ManySegment:
             },
             limits,
             meta["has_boxes"],
+            guards_of_arrays(arrays, meta["guards"]),
             STRATEGIES[meta["strategy"]].from_arrays(index),
         )
 
@@ -187,6 +193,11 @@ class ManySegment:
         if is_idle or not all(len(pools[s].parts) for s in others):
             return result.whole()
         rows: dict[int, SideRows] = {**pools, side: events}
+        over = (
+            given_up(self.guards, self.attributes, lambda s, c: rows[s].keys(c, None), muted) if self.guards else None
+        )
+        if over is not None:
+            return OverBudget(over, is_shared=True)
         wanted = [
             [rows[s].keys(at_home(self.attributes[n]), self.dictionaries.get(n)) for n, _, _ in of_side]
             for s, of_side in enumerate(self.limits.wanted)

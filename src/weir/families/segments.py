@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from weir.families.bounds import Ints
 from weir.families.boxes import template
 from weir.families.codec import from_json, to_json
 from weir.families.evaluate import evaluate
+from weir.families.guards import Guard
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.parts import parts_of
 from weir.families.value_keys import keys_of_values
@@ -79,20 +80,40 @@ def in_slots(ids_of_members: Sequence[Ints]) -> tuple[Ints, Ints]:
     return ids, slot_of_row
 
 
+class MadeBoxes(NamedTuple):
+    """The boxes of many queries, by slot."""
+
+    boxes: Boxes
+    attributes: list[Expression]
+    dictionaries: dict[int, StringDictionary]  # of attributes that are compared with strings
+    guards: dict[int, Guard]  # by attribute
+
+
 def boxes_of(
-    members: Sequence[tuple[Expression | None, pa.Table]], slot_of_row: Ints
-) -> tuple[Boxes, list[Expression], dict[int, StringDictionary]]:
-    """The boxes of predicates with their constants, by slot; their attributes, and the dictionaries of those."""
+    members: Sequence[tuple[Expression | None, pa.Table]], slot_of_row: Ints, *, hints: bool = False
+) -> MadeBoxes:
+    """The boxes of predicates with their constants."""
     attributes = Attributes()
-    resolved = [resolve(template(predicate, _ANY_BOXES), constants, attributes) for predicate, constants in members]
+    resolved = [
+        resolve(template(predicate, _ANY_BOXES, hints=hints), constants, attributes) for predicate, constants in members
+    ]
     dictionaries = dictionaries_of(texts(r) for r in resolved)
     boxes: list[Boxes] = []
+    guards: dict[int, Guard] = {}
     first = 0
     for (_, constants), disjuncts in zip(members, resolved, strict=True):
         slots = slot_of_row[first : first + constants.num_rows]
         first += constants.num_rows
         boxes += [b._replace(row_of_box=slots[b.row_of_box]) for b in write_boxes(disjuncts, dictionaries)]
-    return in_row_order(boxes), attributes.expressions, dictionaries
+        for disjunct in disjuncts:
+            guarded = [c for c in disjunct.constraints if c.reach is not None]
+            for c in guarded:
+                assert isinstance(c.attribute, int), "a difference has no parameters"
+                assert c.reach is not None
+                bounds = {other.op[0] for other in guarded if other.attribute == c.attribute}
+                guard = guards.setdefault(c.attribute, Guard.open(len(slot_of_row)))
+                guard.narrow(slots, c.reach, bounds >= {"<", ">"})
+    return MadeBoxes(in_row_order(boxes), attributes.expressions, dictionaries, guards)
 
 
 class Segment:
@@ -137,7 +158,7 @@ class Segment:
         members = [_Member(*shape) for shape in _by_shape(groups, excluded)]
         ids, slot_of_row = in_slots([m.ids for m in members])
 
-        boxes, attributes, dictionaries = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
+        boxes, attributes, dictionaries, _ = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
         table, used = box_table(boxes, len(attributes))
         return cls(
             stream.name,

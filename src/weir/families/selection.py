@@ -111,9 +111,9 @@ def describe(query: Query, constants: Mapping[str, object] | None, stream: Strea
     }
 
 
-def describe_boxes(predicate: Expression | None, names: Mapping[int, str]) -> dict[str, object]:
+def describe_boxes(predicate: Expression | None, names: Mapping[int, str], *, hints: bool = False) -> dict[str, object]:
     """The boxes of a predicate and the attributes they constrain; `names` are those of the sources."""
-    made = template(predicate, _ANY_BOXES)
+    made = template(predicate, _ANY_BOXES, hints=hints)
     atoms = [atom for disjunct in made.disjuncts for atom in disjunct.atoms]
     attributes = dict.fromkeys(atom.attribute for atom in atoms)
     derived = [expression_text(e, names) for e in attributes if not isinstance(e, ColumnRef)]
