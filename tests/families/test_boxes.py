@@ -456,7 +456,7 @@ def test_what_rounds_or_overflows_is_decided_exactly(x: DataType, y: DataType, c
     size = np.fmax(*(np.abs(np.array(rows.column(n).to_pylist(), object)).astype(np.float64) for n in "xy"))
     size[[any(isinstance(v, float) and math.isnan(v) for v in row.values()) for row in rows.to_pylist()]] = np.inf
     left, right, param = ColumnRef(0, "x", x), ColumnRef(1, "y", y), Param("c", c)
-    given = [v for v in values(c) if (math.isfinite(v) if c == DOUBLE else abs(v) < 2**59)]
+    given = [v for v in values(c) if (math.isfinite(v) if c == DOUBLE else abs(v) <= 2**62)]
     constants = constants_table([{"c": v} for v in given], {"c": c})
     sums = {op: Arithmetic(op, *arithmetic(op, right, param)) for op in "+-"}
     mirrored = Arithmetic("-", *arithmetic("-", left, param))
@@ -481,12 +481,14 @@ def test_what_rounds_or_overflows_is_decided_exactly(x: DataType, y: DataType, c
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_not_added(value: float) -> None:
-    predicate = Comparison(
-        "<", ColumnRef(0, "x", DOUBLE), Arithmetic("+", ColumnRef(1, "y", DOUBLE), Param("c", DOUBLE), DOUBLE)
+@pytest.mark.parametrize("hints", [False, True])
+def test_what_is_no_number_is_not_added(value: float, hints: bool) -> None:
+    x, y, c = ColumnRef(0, "x", DOUBLE), ColumnRef(1, "y", DOUBLE), Param("c", DOUBLE)
+    between = And(
+        (Comparison(">=", x, Arithmetic("-", y, c, DOUBLE)), Comparison("<=", x, Arithmetic("+", y, c, DOUBLE)))
     )
     with pytest.raises(RegisterError, match="infinite or NaN"):
-        instantiate(template(predicate, 64), pa.table({"c": [1.0, value]}), Attributes())
+        instantiate(template(between, 64, hints=hints), pa.table({"c": [1.0, value]}), Attributes())
 
 
 def test_constants_that_cancel_out_are_still_too_large() -> None:

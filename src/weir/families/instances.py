@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -47,9 +48,11 @@ from weir.store.rows import arrow_type
 MOVED_MAX = 1 << 60
 _WRITE_IT = "compare the difference of the two columns with it: a.x - b.y < …"
 _LARGE = 2.0**900  # numbers and constants whose sums are far from being infinite
+_NO_REACH = -1.0
 _WHOLE_REACH = 2.0**61  # with constants up to MOVED_MAX no sum or difference leaves int64
-_SLACK = 2.0**-6  # by how much a bound on a difference of doubles is moved outwards, of itself …
-_ROUNDED_REACH = 2.0**46  # … which is more than rounding for rows up to so many times the bound
+_SLACK = 2.0**-16  # by how much a bound on a difference of doubles is moved outwards: of itself,
+_SLACK_MAX, _SLACK_MIN = 2.0**-6, 2.0**-26  # with two bounds of their distance, or of itself if that is more …
+_ROUNDED_REACH = 2.0**52  # … which is more than rounding for rows up to so many times as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,29 @@ def _resolve_disjunct(disjunct: Disjunct, constants: pa.Table, attributes: Attri
     for guard in disjunct.guards:
         alive &= truth_of_constants(guard, constants)
     constraints: list[Constraint] = []
+    widths = _widths(disjunct.atoms, constants)
     for atom in disjunct.atoms:
-        constraints += _resolve_atom(atom, constants, attributes, alive)
+        constraints += _resolve_atom(atom, constants, attributes, alive, widths.get(atom.attribute))
     return Resolved(alive, tuple(constraints))
 
 
-def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive: Bools) -> Iterator[Constraint]:
+def _widths(atoms: Sequence[Atom], constants: pa.Table) -> dict[Expression, Doubles]:
+    """How far apart the two bounds are that a guarded difference of doubles has; only for those with two."""
+    ends: dict[Expression, dict[str, Doubles]] = {}
+    for atom in atoms:
+        if atom.is_guarded and atom.compared.kind is Kind.DOUBLE:
+            assert atom.bound is not None
+            of = ends.setdefault(atom.attribute, {})
+            narrower = np.fmin if atom.op == "<=" else np.fmax
+            values = _doubles(_values(atom.bound, constants))
+            of[atom.op] = narrower(of.get(atom.op, values), values)
+    with np.errstate(all="ignore"):  # what is infinite is refused when its atom comes
+        return {e: np.maximum(of["<="] - of[">="], 0.0) for e, of in ends.items() if len(of) == 2}
+
+
+def _resolve_atom(
+    atom: Atom, constants: pa.Table, attributes: Attributes, alive: Bools, width: Doubles | None
+) -> Iterator[Constraint]:
     """The constraints of an atom; rows whose constants are NULL leave `alive`."""
     if atom.op == "like":
         yield from _resolve_like(atom, constants, attributes, alive)
@@ -122,11 +142,12 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
     if atom.bound is None:
         return
     values = _values(atom.bound, constants)
-    for moved in atom.moved:
-        _check_moved(_values(moved, constants))
-    reach = _reach(atom, values) if atom.is_guarded else None
-    if atom.has_slack:
-        values = _with_slack(values, atom.op)
+    moved = [_values(constant, constants) for constant in atom.moved]
+    reach = None
+    if atom.is_guarded:
+        values, reach = _guarded(atom, values, moved, width)
+    else:
+        _check_moved(moved, MOVED_MAX)
     if values.null_count:
         alive &= values.is_valid().to_numpy(zero_copy_only=False)
     if atom.compared.kind is Kind.STRING:
@@ -137,36 +158,43 @@ def _resolve_atom(atom: Atom, constants: pa.Table, attributes: Attributes, alive
     yield Constraint(None, number, atom.op, _undo(atom, found, constants, alive), None, reach)
 
 
-def _reach(atom: Atom, bounds: pa.Array) -> Doubles:
-    """How large the numbers of two rows may be for a difference to say what was asked of them."""
+def _guarded(
+    atom: Atom, bounds: pa.Array, moved: Sequence[pa.Array], width: Doubles | None
+) -> tuple[pa.Array, Doubles]:
+    """The bounds of a difference, moved outwards where it must be, and how large rows may be for it to be right."""
     if atom.compared.kind is not Kind.DOUBLE:
-        return np.array([_WHOLE_REACH])
-    size = np.abs(bounds.fill_null(0.0).to_numpy())
-    rounded = np.where(size > 0, np.minimum(size, _LARGE) * _ROUNDED_REACH, _LARGE) if atom.has_slack else _LARGE
-    return np.where(size <= _LARGE, np.minimum(rounded, _LARGE), 0.0)
+        _check_moved(moved, 4 * MOVED_MAX)
+        sizes = (np.abs(constants.fill_null(0).to_numpy()) for constants in moved)
+        return bounds, np.where(reduce(np.maximum, sizes, np.zeros(1)) <= MOVED_MAX, _WHOLE_REACH, _NO_REACH)
+    values = _doubles(bounds)
+    size = np.abs(values)
+    reach = np.where(size <= _LARGE, _LARGE, _NO_REACH)
+    if not atom.has_slack:
+        return bounds, reach
+    with np.errstate(all="ignore"):
+        slack = size * _SLACK if width is None else np.maximum(size * _SLACK_MIN, width * _SLACK_MAX)
+        slack = np.where(size > 0, slack, 0.0)  # nothing rounds when 0 is added
+        outwards = values + slack if atom.op == "<=" else values - slack
+    reach = np.where(size > 0, np.minimum(np.minimum(slack, _LARGE) * _ROUNDED_REACH, reach), reach)
+    return pa.array(outwards, mask=~bounds.is_valid().to_numpy(zero_copy_only=False)), reach
 
 
-def _with_slack(bounds: pa.Array, op: str) -> pa.Array:
-    values = bounds.fill_null(0.0).to_numpy()
-    margin = np.abs(values) * _SLACK
-    with np.errstate(all="ignore"):  # infinities are bounds too
-        moved = values + margin if op == "<=" else values - margin
-    return pa.array(moved, mask=~bounds.is_valid().to_numpy(zero_copy_only=False))
+def _doubles(values: pa.Array) -> Doubles:
+    found: Doubles = values.fill_null(0.0).to_numpy()
+    return found
 
 
-def _check_moved(values: pa.Array) -> None:
+def _check_moved(moved: Sequence[pa.Array], most: int) -> None:
     """Constants so large that sums with them overflow would mean something else on the other side."""
-    if pa.types.is_floating(values.type):
-        if not np.isfinite(values.drop_null().to_numpy()).all():
-            raise RegisterError("a constant beside a column of another source is infinite or NaN", hint=_WRITE_IT)
-        return
-    numbers = values.cast(pa.int64()) if not pa.types.is_duration(values.type) else values.view(pa.int64())
-    known = numbers.drop_null().to_numpy(zero_copy_only=False)
-    if len(known) and max(abs(int(known.min())), abs(int(known.max()))) > MOVED_MAX:
-        raise RegisterError(
-            f"a constant beside a column of another source is beyond ±{MOVED_MAX:,}",
-            hint=_WRITE_IT,
-        )
+    for values in moved:
+        if pa.types.is_floating(values.type):
+            if not np.isfinite(values.drop_null().to_numpy()).all():
+                raise RegisterError("a constant beside a column of another source is infinite or NaN", hint=_WRITE_IT)
+            continue
+        numbers = values.cast(pa.int64()) if not pa.types.is_duration(values.type) else values.view(pa.int64())
+        known = numbers.drop_null().to_numpy(zero_copy_only=False)
+        if len(known) and max(abs(int(known.min())), abs(int(known.max()))) > most:
+            raise RegisterError(f"a constant beside a column of another source is beyond ±{most:,}", hint=_WRITE_IT)
 
 
 def _values(bound: Expression, constants: pa.Table) -> pa.Array:

@@ -202,7 +202,9 @@ def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequ
         said["bounded differences"] = ", ".join(bands)
     if not found.is_connected:
         why = f"{_apart_text(found, names)}: every row would meet every other; to have it matched as rows come, "
-        return said | {"not connected": f"{why}add an equality, or a bound written as a difference (a.x - b.y <= 3)"}
+        return said | {
+            "not connected": f"{why}add an equality, or a bound on a difference (a.x - b.y <= 3, a.x <= b.y + 3)"
+        }
     predicate = found.predicate
     if predicate is not None and constants is not None:
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}

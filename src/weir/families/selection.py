@@ -40,6 +40,10 @@ name = "selection"
 
 _BOXES_SHOWN = 8
 _ACCESS_MAX = 3  # attributes through which a box is reached
+_GUARD_TEXT = (
+    "a row brings a NaN, an infinity or a number too large to be added to exactly (with two bounds: both columns do); "
+    "written as a difference (a.x - b.y < 3) it is not"
+)
 _ANY_BOXES = 1 << 30
 
 
@@ -124,6 +128,7 @@ def describe_boxes(predicate: Expression | None, names: Mapping[int, str], *, hi
         "boxes": f"{made.boxes_count}: {'; '.join(boxes) or 'it is never true'}",
         "attributes": ", ".join(expression_text(e, names) for e in attributes) or "none",
         "derived attributes": ", ".join(derived) or "none",
+        **({"demoted when": _GUARD_TEXT} if any(atom.is_guarded for atom in atoms) else {}),
     }
 
 

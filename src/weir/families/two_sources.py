@@ -82,6 +82,8 @@ def difference(op: str, left: Expression, right: Expression) -> Difference | Non
         return None
     large = tuple(c for _, c in constants if c.type.kind is not Kind.DECIMAL)
     is_guarded = Kind.BIGINT in (x.type.kind, y.type.kind)
+    if is_guarded and len(constants) > 1:
+        return None  # their sum might overflow where no row is large
     return Difference(op if sign > 0 else MIRRORED[op], made, bound, large, is_guarded)
 
 
