@@ -468,7 +468,7 @@ def test_what_rounds_or_overflows_is_decided_exactly(x: DataType, y: DataType, c
         attributes = Attributes()
         attributes.expressions = made.attributes
         found = brute_force(made.boxes, attributes, made.dictionaries, rows, len(given))
-        reach = np.min([np.full(len(given), np.inf), *(g.reach for g in made.guards.values())], axis=0)
+        reach = np.min([np.full(len(given), np.inf), *(g.reach for _, g in made.guards)], axis=0)
         for value, mine, most in zip(given, found, reach, strict=True):
             within = size <= most
             kept += np.count_nonzero(within)

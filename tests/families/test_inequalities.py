@@ -19,6 +19,7 @@ from weir.families.many_segments import ManySegment
 from weir.families.partner_rows import PartnerRows
 from weir.families.segments import Group
 from weir.index.boxes import OverBudget
+from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.plan.registration import constants_table, plan_registration
 from weir.settings import Settings
 
@@ -213,3 +214,17 @@ def _matched(segment: ManySegment, side: int, tables: dict[str, pa.Table]) -> Jo
             pools[other] = Pool([made])
     events = EventRows(tables[segment.family.streams[side]], ids, times)
     return segment.match(side, events, pools, np.zeros(len(segment.ids), np.uint8), ALL_PAIRS)
+
+
+@pytest.mark.parametrize("column", ["k", "x"])
+def test_bands_of_a_stream_with_itself_are_limits_while_rows_are_joined(column: str) -> None:
+    """Boxes have differences by side, whichever way round the query's sources are; the family's bands must too."""
+    sql = f"SELECT a.k FROM r a, r b, s c WHERE b.ts = c.ts AND b.{column} BETWEEN a.{column} - 1 AND a.{column} + 1"
+    planned = plan_registration(sql, None, CATALOG, SETTINGS)
+    groups = [Group(planned.shape.query, constants_table(planned, None), 0)]
+    segment = ManySegment.build(many_joins.joined(groups[0].query, CATALOG).family, groups, CATALOG, strategy="grid")
+    ((lo, hi),) = segment.limits.bands
+    assert lo > KEY_MIN
+    assert hi < KEY_MAX
+    turned = plan_registration(sql.replace("r a, r b", "r b, r a"), None, CATALOG, SETTINGS)
+    assert many_joins.joined(turned.shape.query, CATALOG).family == segment.family

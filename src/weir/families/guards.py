@@ -5,6 +5,9 @@ Comparisons of bigints or doubles of two sources are found through the differenc
 that it meets go beyond it, the queries concerned are given up as if they had too many results: they are demoted, and
 recomputed when they are asked for.
 
+A guard is of a query, not of its boxes: what contradicts itself for numbers (`x >= y + 5 AND x <= y + 1`) has no box,
+and is true where both are NaN.
+
 NaN and infinities are beyond every reach. With one bound they are what SQL finds with every other row; but a row of
 numbers is never *between* bounds that are not, nor the other way round, so queries with two bounds are given up only
 if both sources have such rows.
@@ -16,19 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from weir.algebra.nodes import Arithmetic, ColumnRef, Expression, walk
+from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.schema import DataType, Kind
 from weir.families.bounds import Bools, Doubles, Ints
+from weir.families.codec import from_json, to_json
 from weir.index.bands.runs import bits_of_keys
 from weir.index.boxes import Uint8s
 from weir.index.keys import NULL_KEY, encode_doubles
 
-BEYOND = 1 << 40  # what a query counts that was given up: more than any budget
+BEYOND = 1 << 31  # what a query counts that was given up: more than any budget
 _LARGEST = float(np.finfo(np.float64).max)
 _LEAST_KEY, _LARGEST_KEY = (int(key) for key in encode_doubles(np.array([-_LARGEST, _LARGEST])))
 
@@ -51,6 +55,9 @@ class Guard(NamedTuple):
         self.is_between[slots] &= is_between
 
 
+Guards = Sequence[tuple[Expression, Guard]]  # differences, with sources, and their guards
+
+
 class Extent(NamedTuple):
     """How large the numbers of a column are."""
 
@@ -58,21 +65,18 @@ class Extent(NamedTuple):
     has_odd: bool  # there is a NaN or an infinity beside
 
 
-def given_up(
-    guards: Mapping[int, Guard], attributes: Sequence[Expression], keys_of: KeysOf, muted: Uint8s
-) -> npt.NDArray[np.int64] | None:
-    """What each slot counts, if some of them are given up for these rows; guards are by number of an attribute."""
+def given_up(guards: Guards, keys_of: KeysOf, muted: Uint8s) -> npt.NDArray[np.int64] | None:
+    """What each slot counts, if some of them are given up for these rows."""
     over = np.zeros(len(muted), bool)
-    for number, guard in guards.items():
-        of = attributes[number]
-        assert isinstance(of, Arithmetic), "a guarded attribute is a difference"
+    for of, guard in guards:
+        is_used = (guard.reach < np.inf) & (muted == 0)
+        if not is_used.any():
+            continue
         columns = [c for c in walk(of) if isinstance(c, ColumnRef)]
         one, other = (extent(keys_of(c.source, replace(c, source=0)), c.type) for c in columns)
-        over |= guard.reach < max(one.size, other.size)
+        over |= is_used & (guard.reach < max(one.size, other.size))
         if one.has_odd or other.has_odd:
-            is_used = guard.reach < np.inf
             over |= is_used if one.has_odd and other.has_odd else is_used & ~guard.is_between
-    over &= muted == 0
     return np.where(over, BEYOND, 0) if over.any() else None
 
 
@@ -90,13 +94,20 @@ def extent(keys: Ints, type_: DataType) -> Extent:
     ends = np.array([keys.min(), keys.max()])
     if is_double:
         ends = bits_of_keys(ends).view(np.float64)
-    return Extent(float(np.abs(ends.astype(np.float64)).max()), has_odd)
+    unit = 10.0**type_.scale if type_.kind is Kind.DECIMAL else 1.0
+    return Extent(float(np.abs(ends.astype(np.float64)).max()) / unit, has_odd)
 
 
-def guards_as_arrays(guards: Mapping[int, Guard]) -> dict[str, np.ndarray]:
-    """As a segment's file has them."""
-    return {f"guard.{number}.{name}": a for number, guard in guards.items() for name, a in guard._asdict().items()}
+def guards_as_arrays(guards: Guards) -> dict[str, np.ndarray]:
+    """As a segment's file has them, beside their differences."""
+    return {f"guard.{k}.{name}": a for k, (_, guard) in enumerate(guards) for name, a in guard._asdict().items()}
 
 
-def guards_of_arrays(arrays: Mapping[str, np.ndarray], numbers: Sequence[int]) -> dict[int, Guard]:
-    return {n: Guard(*(arrays[f"guard.{n}.{name}"] for name in Guard._fields)) for n in numbers}
+def guards_as_json(guards: Guards) -> list[dict[str, Any]]:
+    return [to_json(of) for of, _ in guards]
+
+
+def guards_of_arrays(arrays: Mapping[str, np.ndarray], written: Sequence[dict[str, Any]]) -> Guards:
+    return [
+        (from_json(of), Guard(*(arrays[f"guard.{k}.{name}"] for name in Guard._fields))) for k, of in enumerate(written)
+    ]

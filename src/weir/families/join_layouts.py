@@ -25,7 +25,7 @@ from weir.algebra.schema import Catalog
 from weir.families.bounds import Ints
 from weir.families.codec import from_json, to_json
 from weir.families.differences import Difference, difference_of, partner_order
-from weir.families.guards import Guard, guards_as_arrays, guards_of_arrays
+from weir.families.guards import Guards, guards_as_arrays, guards_as_json, guards_of_arrays
 from weir.families.join_conditions import columns_of
 from weir.families.join_parts import Indexing, Part, Sides, below, build_parts, two
 from weir.families.join_windows import Apart, apart
@@ -47,13 +47,13 @@ class JoinLayout:
         attributes: Sequence[Sequence[dict[str, Any]]],
         dictionaries: Sequence[Mapping[int, StringDictionary]],
         parts: Sequence[Part],
-        guards: Mapping[int, Guard],
+        guards: Guards,
     ) -> None:
         self.family = family
         self.ids = ids  # int64[n_slots], ascending: the query of each slot
         self.dictionaries = tuple(dictionaries)  # by side, and of pairs; by attribute
         self.parts = tuple(parts)
-        self.guards = guards  # by attribute of pairs
+        self.guards = guards  # sources of their differences are sides
         self._written = tuple(attributes)  # by side, and of pairs; by number
         self._decoded: list[list[Expression] | None] = [None, None, None]
 
@@ -66,7 +66,7 @@ class JoinLayout:
 
     def asked(self, side: int) -> list[Expression]:
         """What partner rows of a side must have: its attributes, and the columns that attributes of pairs are of."""
-        guarded = columns_of((self.columns(BOTH)[n] for n in self.guards), side)
+        guarded = columns_of((of for of, _ in self.guards), side)
         return [*self.columns(side), *self.columns_of_conditions(side), *guarded]
 
     def columns_of_conditions(self, side: int) -> list[ColumnRef]:
@@ -146,7 +146,7 @@ class JoinLayout:
                 Indexing(settings.hotspot_share, strategies, thrifty),
                 has_keys=bool(family.keys),
             ),
-            {int(sides.number[renumbered[n]]): guard for n, guard in guards.items() if n in used},
+            guards,
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -166,7 +166,7 @@ class JoinLayout:
             "attributes": [list(nodes) for nodes in self._written],
             "strings": [sorted(dictionaries) for dictionaries in self.dictionaries],
             "parts": [part.meta() for part in self.parts],
-            "guards": sorted(self.guards),
+            "guards": guards_as_json(self.guards),
         }
 
     @classmethod

@@ -80,16 +80,17 @@ class JoinSegment(JoinLayout):
         """
         assert rows.side == 1 - side, "partners are rows of the other side"
         result = Result(len(self.ids), pairs_max)
-        if not self.parts or not events.num_rows or not len(rows.row_ids):
+        if not events.num_rows or not len(rows.row_ids):
             return result.whole()
 
         def keys(of: int, column: ColumnRef) -> Int64s:
             return rows.column(column, None) if of != side else keys_of(column, events)
 
-        over = given_up(self.guards, self.columns(BOTH), keys, muted) if self.guards else None
+        over = given_up(self.guards, keys, muted)
         if over is not None:
             return OverBudget(over, is_shared=True)
-        _Match(self, side, events, times, rows, muted, costs, strategy, result).run()
+        if self.parts:
+            _Match(self, side, events, times, rows, muted, costs, strategy, result).run()
         return result.whole()
 
 

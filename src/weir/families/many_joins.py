@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import groupby, permutations, product
 from typing import Any
@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from weir.algebra.format import expression_text
-from weir.algebra.nodes import Comparison, Expression, Join, Project, Query, Scan, conjunction
+from weir.algebra.nodes import Arithmetic, Comparison, Expression, Join, Project, Query, Scan, conjunction
 from weir.algebra.schema import Catalog, Stream
 from weir.errors import RegisterError
 from weir.families import selection
@@ -127,6 +127,12 @@ class _Split:
     keys: tuple[tuple[Expression, Expression], ...]
     rest: tuple[Expression, ...]
 
+    def on_sides(self, number_of: Mapping[int, int]) -> _Split:
+        return _Split(
+            tuple((on_side(a, number_of), on_side(b, number_of)) for a, b in self.keys),
+            tuple(on_side(term, number_of) for term in self.rest),
+        )
+
 
 def refusal(query: Query, catalog: Catalog) -> str | None:
     """Why a query is no join of two to six streams; None if it is one."""
@@ -157,15 +163,16 @@ def joined(query: Query, catalog: Catalog) -> Many:
 def _joined(join: Join) -> Many:
     scans, split = _scans(join), _split(join)
     bands = _bands(split, [scan.source for scan in scans])
-    best: tuple[Any, list[Key], list[Expression], dict[int, int]] | None = None
+    best: tuple[Any, list[Key], dict[int, int]] | None = None
     for number_of in _orders(scans):
         keys = sorted({_key(pair, number_of) for pair in split.keys}, key=_key_text)
-        turned = sorted((on_side(e, number_of) for e in bands), key=canonical)
-        text = [_key_text(key) for key in keys], [canonical(e) for e in turned]
+        text = [_key_text(key) for key in keys], sorted(_band_text(on_side(e, number_of)) for e in bands)
         if best is None or text < best[0]:
-            best = text, keys, turned, number_of
+            best = text, keys, number_of
     assert best is not None, "a join has sources"
-    _, keys, turned, number_of = best
+    _, keys, number_of = best
+    # By side a difference that follows from a comparison may be the other way round, as boxes have it too.
+    turned = sorted(_bands(split.on_sides(number_of), range(len(scans))), key=canonical)
     by_side = sorted(scans, key=lambda scan: number_of[scan.source])
     linked = [*(key.sides for key in keys), *(sorted(sources_of(e)) for e in turned)]
     return Many(
@@ -278,6 +285,12 @@ def _key(pair: tuple[Expression, Expression], number_of: Mapping[int, int]) -> K
     sided = sorted((number_of[next(iter(sources_of(e)))], at_home(e)) for e in pair)
     (first, left), (second, right) = sided
     return Key((first, second), (left, right))
+
+
+def _band_text(e: Expression) -> str:
+    """A text of a difference, whichever way round it is."""
+    assert isinstance(e, Arithmetic), "a band is a difference"
+    return min(canonical(e), canonical(replace(e, left=e.right, right=e.left)))
 
 
 def _key_text(key: Key) -> tuple[int, int, str, str]:

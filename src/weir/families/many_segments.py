@@ -29,7 +29,7 @@ from weir.families.attributes import sources_of
 from weir.families.bounds import Ints
 from weir.families.codec import canonical, from_json, to_json
 from weir.families.evaluate import evaluate
-from weir.families.guards import Guard, given_up, guards_as_arrays, guards_of_arrays
+from weir.families.guards import Guards, given_up, guards_as_arrays, guards_as_json, guards_of_arrays
 from weir.families.join_conditions import spelled, spelled_name
 from weir.families.join_matching import JoinMatches, Result
 from weir.families.join_windows import apart
@@ -63,7 +63,7 @@ class ManySegment:
         dictionaries: Mapping[int, StringDictionary],
         limits: Limits,
         has_boxes: bool,
-        guards: Mapping[int, Guard],
+        guards: Guards,
         index: Strategy,
     ) -> None:
         self.family = family
@@ -72,7 +72,7 @@ class ManySegment:
         self.dictionaries = dictionaries  # by attribute
         self.limits = limits
         self.has_boxes = has_boxes  # else its queries are never true
-        self.guards = guards  # by attribute
+        self.guards = guards  # sources of their differences are sides
         self.index = index
         self._written = list(attributes)
         self._decoded: list[Expression] | None = None
@@ -90,7 +90,7 @@ class ManySegment:
         whole = [e for e in self.attributes if sources_of(e) == {side}]
         parts: list[Expression] = [e for e in self.attributes if len(sources_of(e)) > 1]
         parts += [on_side(key.of(side), {0: side}) for key in self.family.keys if side in key.sides]
-        parts += self.family.bands
+        parts += [*self.family.bands, *(of for of, _ in self.guards)]
         for e in [*whole, *(c for p in parts for c in walk(p) if isinstance(c, ColumnRef) and c.source == side)]:
             home = at_home(e)
             found[canonical(home)] = home
@@ -128,7 +128,7 @@ class ManySegment:
             {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
             limits,
             bool(len(table.slot_of_box)),
-            {k: guards[n] for k, n in enumerate(used) if n in guards},
+            guards,
             STRATEGIES[strategy].build(table, len(ids), len(used)),
         )
 
@@ -152,7 +152,7 @@ class ManySegment:
             "apart": [[*sides, *bounds] for sides, bounds in self.limits.apart.items()],
             "bands": [list(bounds) for bounds in self.limits.bands],
             "has_boxes": self.has_boxes,
-            "guards": sorted(self.guards),
+            "guards": guards_as_json(self.guards),
             "wanted": [[w.attribute for w in of_side] for of_side in self.limits.wanted],
         }
 
@@ -189,15 +189,14 @@ class ManySegment:
         """
         others = [s for s in range(len(self.family.streams)) if s != side]
         result = Result(len(self.ids), pairs_max, others=len(others))
-        is_idle = not self.has_boxes or not len(events.row_ids)
-        if is_idle or not all(len(pools[s].parts) for s in others):
+        if not len(events.row_ids) or not all(len(pools[s].parts) for s in others):
             return result.whole()
         rows: dict[int, SideRows] = {**pools, side: events}
-        over = (
-            given_up(self.guards, self.attributes, lambda s, c: rows[s].keys(c, None), muted) if self.guards else None
-        )
+        over = given_up(self.guards, lambda s, column: rows[s].keys(column, None), muted)
         if over is not None:
             return OverBudget(over, is_shared=True)
+        if not self.has_boxes:
+            return result.whole()
         wanted = [
             [rows[s].keys(at_home(self.attributes[n]), self.dictionaries.get(n)) for n, _, _ in of_side]
             for s, of_side in enumerate(self.limits.wanted)

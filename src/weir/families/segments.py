@@ -29,7 +29,7 @@ from weir.families.bounds import Ints
 from weir.families.boxes import template
 from weir.families.codec import from_json, to_json
 from weir.families.evaluate import evaluate
-from weir.families.guards import Guard
+from weir.families.guards import Guard, Guards
 from weir.families.instances import Boxes, dictionaries_of, in_row_order, resolve, texts, write_boxes
 from weir.families.parts import parts_of
 from weir.families.value_keys import keys_of_values
@@ -86,7 +86,7 @@ class MadeBoxes(NamedTuple):
     boxes: Boxes
     attributes: list[Expression]
     dictionaries: dict[int, StringDictionary]  # of attributes that are compared with strings
-    guards: dict[int, Guard]  # by attribute
+    guards: Guards
 
 
 def boxes_of(
@@ -113,7 +113,8 @@ def boxes_of(
                 bounds = {other.op[0] for other in guarded if other.attribute == c.attribute}
                 guard = guards.setdefault(c.attribute, Guard.open(len(slot_of_row)))
                 guard.narrow(slots, c.reach, bounds >= {"<", ">"})
-    return MadeBoxes(in_row_order(boxes), attributes.expressions, dictionaries, guards)
+    of_differences = [(attributes.expressions[number], guard) for number, guard in guards.items()]
+    return MadeBoxes(in_row_order(boxes), attributes.expressions, dictionaries, of_differences)
 
 
 class Segment:

@@ -3,7 +3,8 @@
 A query is reached through a difference (`weir.families.differences`), so a comparison of two columns is taken as one
 where that is the same:
 
-    exactly        times, 32-bit numbers, decimals whose sums have at most 18 digits: nothing rounds, nothing overflows
+    exactly        32-bit numbers, decimals whose sums have at most 18 digits: nothing rounds, nothing overflows; and
+                   times, which are assumed everywhere to lie within 73,000 years of the epoch
     under a guard  bigints: exactly so as long as no row has a number beyond ±2^61
     nearly         doubles: sums round, and r.x <= s.y + c may hold though r.x − s.y, rounded, is above c
 
@@ -117,7 +118,8 @@ def _total(signed: Sequence[tuple[int, Expression]], type_: DataType) -> Express
     if not signed:
         return Literal(0, INTERVAL if type_.kind is Kind.INTERVAL else BIGINT)
     (sign, total), *others = signed
-    total = total if sign > 0 else Negate(total, total.type)
+    if sign < 0:
+        total = Negate(total, BIGINT if total.type.kind is Kind.INT else total.type)  # the least int has no negative
     for sign, constant in others:
         total = _sum("+" if sign > 0 else "-", total, constant)
     return total

@@ -52,6 +52,8 @@ REPORT = pa.schema(
 )
 S = TypeVar("S", JoinSegment, ManySegment)
 P = TypeVar("P", PartnerRows, ManyRows)
+COUNTED_MAX = 1 << 40  # pairs of one query in a slice …
+PAIRS_MAX = 1 << 62  # … and of all of them: beyond that nobody counts
 REPORTED_IDS_MAX = 100_000  # of a slice that is over budget, the heaviest queries that are named to the driver
 
 
@@ -225,7 +227,7 @@ class _Slice:
     def _count(self, path: str, ids: np.ndarray, new: np.ndarray) -> None:
         self.pairs += int(new.sum())
         counted = self._counts.get(path)
-        self._counts[path] = (ids, new if counted is None else counted[1] + new)
+        self._counts[path] = (ids, np.minimum(new if counted is None else counted[1] + new, COUNTED_MAX))
 
     def _selections_of(self, stream: str) -> list[tuple[str, Segment, np.ndarray]]:
         if stream not in self._selections:
@@ -280,7 +282,7 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     return {
         "slice": number,
         "path": path,
-        "pairs": found.pairs,
+        "pairs": min(found.pairs, PAIRS_MAX),
         "events": sum(r.count for r in task.slices[number]),
         "over_budget": found.over,
         "ids": ids.tolist(),
