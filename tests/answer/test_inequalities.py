@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,9 +48,7 @@ def rows(rng: random.Random, second: int, *, odd: tuple[float, ...] = (), large:
         {
             "k": pa.array(some([0, 1, 2, 3, 4, *large]), pa.int64()),
             "x": pa.array([*some(cents)[: 25 - len(odd)], *odd], pa.float64()),
-            "d": pa.array([None if v is None else round(float(v), 2) for v in some(cents)], pa.float64()).cast(  # type: ignore[arg-type]  # numbers
-                pa.decimal128(9, 2)
-            ),
+            "d": pa.array(some([Decimal(k).scaleb(-2) for k in range(300)]), pa.decimal128(9, 2)),
             "ts": pa.array([START_US + (second + k % 5) * SECOND_US for k in range(25)], pa.timestamp("us", "UTC")),
         }
     )

@@ -68,7 +68,7 @@ def place(constants: pa.Array, constant: DataType, attribute: DataType) -> Place
         return Places(keys, np.ones(len(keys), bool))
     if constant.kind is Kind.DOUBLE:
         scale = attribute.scale if attribute.kind is Kind.DECIMAL else 0
-        return _floor_doubles(_doubles(constants), scale)
+        return _floor_doubles(doubles_of(constants), scale)
     values = encode_column(constants, constant)
     if attribute.kind in _WHOLE:
         up = _scale(attribute) - _scale(constant)
@@ -192,14 +192,15 @@ def _divided(values: Ints, divisor: int) -> Places:
     return Places(floor, remainder == 0)
 
 
-def _doubles(constants: pa.Array) -> Doubles:
+def doubles_of(constants: pa.Array) -> Doubles:
+    """Constants that are doubles; what stands at a NULL is 0."""
     values: Doubles = constants.fill_null(0.0).to_numpy()
     return values
 
 
 def _nearest_doubles(constants: pa.Array, type_: DataType) -> Doubles:
     if type_.kind is Kind.DOUBLE:
-        return _doubles(constants)
+        return doubles_of(constants)
     values = encode_column(constants, type_)
     if type_.kind is not Kind.DECIMAL:
         return values.astype(np.float64)

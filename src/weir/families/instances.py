@@ -32,6 +32,7 @@ from weir.families.bounds import (
     Intervals,
     Ints,
     Places,
+    doubles_of,
     interval,
     place,
     place_strings,
@@ -122,7 +123,7 @@ def _widths(atoms: Sequence[Atom], constants: pa.Table) -> dict[Expression, Doub
             assert atom.bound is not None
             of = ends.setdefault(atom.attribute, {})
             narrower = np.fmin if atom.op == "<=" else np.fmax
-            values = _doubles(_values(atom.bound, constants))
+            values = doubles_of(_values(atom.bound, constants))
             of[atom.op] = narrower(of.get(atom.op, values), values)
     with np.errstate(all="ignore"):  # what is infinite is refused when its atom comes
         return {e: np.maximum(of["<="] - of[">="], 0.0) for e, of in ends.items() if len(of) == 2}
@@ -166,7 +167,7 @@ def _guarded(
         _check_moved(moved, 4 * MOVED_MAX)
         sizes = (np.abs(constants.fill_null(0).to_numpy()) for constants in moved)
         return bounds, np.where(reduce(np.maximum, sizes, np.zeros(1)) <= MOVED_MAX, _WHOLE_REACH, _NO_REACH)
-    values = _doubles(bounds)
+    values = doubles_of(bounds)
     size = np.abs(values)
     reach = np.where(size <= _LARGE, _LARGE, _NO_REACH)
     if not atom.has_slack:
@@ -177,11 +178,6 @@ def _guarded(
         outwards = values + slack if atom.op == "<=" else values - slack
     reach = np.where(size > 0, np.minimum(np.minimum(slack, _LARGE) * _ROUNDED_REACH, reach), reach)
     return pa.array(outwards, mask=~bounds.is_valid().to_numpy(zero_copy_only=False)), reach
-
-
-def _doubles(values: pa.Array) -> Doubles:
-    found: Doubles = values.fill_null(0.0).to_numpy()
-    return found
 
 
 def _check_moved(moved: Sequence[pa.Array], most: int) -> None:
