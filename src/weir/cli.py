@@ -6,6 +6,7 @@ weir register FOLDER 'SELECT …' [--params FILE]
 weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
 weir run      FOLDER [--trigger '1 second' | --available-now]
 weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, queries, late, vacuum
+weir doctor   [FOLDER]                        what this machine gives a run, and what is wrong with it
 weir calibrate FOLDER                         fit the costs by which join strategies are chosen to this machine
 weir bench                                    the workloads, with peers beside Weir
 weir bench exhibits [NAME …] [--full]         the papers' figures, measured again
@@ -158,6 +159,14 @@ def _calibrate(args: argparse.Namespace) -> None:
     print(calibration.main(args.folder, args.quick))
 
 
+def _doctor(args: argparse.Namespace) -> int:
+    from weir.runtime.machine import examine, report
+
+    findings = examine(args.folder)
+    print(report(findings))
+    return int(any(finding.wrong for finding in findings))
+
+
 def _demo(args: argparse.Namespace) -> None:
     from weir.demo import demo
 
@@ -236,6 +245,9 @@ def parser() -> argparse.ArgumentParser:
 
     verb("vacuum", "remove expired and orphaned files", _vacuum)
 
+    made = verb("doctor", "say what this machine gives a run, and what is wrong with it", _doctor, folder=False)
+    made.add_argument("folder", nargs="?", default=".", help="where the weir is or will be")
+
     made = verb("calibrate", "fit the costs by which join strategies are chosen to this machine", _calibrate)
     made.add_argument("--quick", action="store_true", help="a few seconds instead of half a minute; coarser")
 
@@ -256,11 +268,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         args = parser().parse_args(given)
     try:
-        args.does(args)
+        return args.does(args) or 0
     except WeirError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

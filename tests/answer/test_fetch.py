@@ -25,6 +25,7 @@ def make(folder: Path, **settings: object) -> tuple[weir.Weir, DirectWeir]:
     return w, DirectWeir(w, slices=1, wall_us=1000 * SECOND)
 
 
+@pytest.mark.slow
 def test_a_token_from_before_the_first_rows_goes_on_working(tmp_path: Path) -> None:
     w, direct = make(tmp_path)
     query = w.register("SELECT a FROM S")

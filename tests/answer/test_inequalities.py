@@ -54,6 +54,7 @@ def rows(rng: random.Random, second: int, *, odd: tuple[float, ...] = (), large:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_equal_the_oracle_until_and_after_a_row_is_odd(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

@@ -15,11 +15,13 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
 from weir.index.joins.search import STRATEGIES
 from weir.testing import SPAN_US, START_US, differ
 from weir.testing.direct import DirectWeir
 
+pytestmark = pytest.mark.xdist_group("oracle of joins")  # so that one process counts its comparisons
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
 SEEDS = range(1000, 1800)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(1000, 1013)
 # As many again are in `test_mixed_oracle.py`, beside joins of more sources.
@@ -41,7 +43,7 @@ def run(folder: Path, scenario: Scenario, *, slices: int, strategy: str, caches:
     return play(scenario, w, batch, delete_caches=caches, keep_answers=answers)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS))
 def test_joins_equal_the_oracle(tmp_path: Path, seed: int) -> None:
     scenario = Scenario(seed, rows=120, joins=True, clock="arrival" if seed % 9 == 8 else "event")
     played = run(tmp_path, scenario, slices=1 + seed % 4, strategy=CHOICES[seed % len(CHOICES)], caches=seed % 2 == 1)
@@ -58,6 +60,7 @@ def test_enough_was_compared() -> None:
     assert total >= COMPARISONS_MIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2100, 2101))
 def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) -> None:
     found = [
@@ -76,6 +79,7 @@ def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) 
             assert differ(one, two) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2200, 2202))
 def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> None:
     """Disorder stays within keep, so the last answers do not depend on where batches end."""
@@ -95,6 +99,7 @@ def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> 
             assert differ(one, two) is None
 
 
+@pytest.mark.slow
 def test_without_compiled_kernels(tmp_path: Path) -> None:
     """The same with NUMBA_DISABLE_JIT=1, held against the oracle by the same test in a process of its own."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "WEIR_SOAK": ""}

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
 from weir.testing import SPAN_US, START_US, differ
 from weir.testing.direct import DirectWeir
 
+pytestmark = pytest.mark.xdist_group("oracle of selections")  # so that one process counts its comparisons
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
 SEEDS = range(800)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(28)
 COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 3_000
@@ -37,7 +39,7 @@ def run(folder: Path, scenario: Scenario, *, slices: int, strategy: str, caches:
     return play(scenario, w, batch, delete_caches=caches, keep_answers=answers)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS))
 def test_answers_equal_the_oracle(tmp_path: Path, seed: int) -> None:
     strategy = ("grid", "predicate", "scan")[seed % 3]
     scenario = Scenario(seed, clock="arrival" if seed % 7 == 6 else "event")
@@ -55,6 +57,7 @@ def test_enough_was_compared() -> None:
     assert total >= COMPARISONS_MIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) -> None:
     found = [
@@ -70,6 +73,7 @@ def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) 
             assert differ(one, two) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200, 204))
 def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> None:
     """Disorder stays within keep, so the last answers do not depend on where batches end."""
@@ -89,6 +93,7 @@ def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> 
             assert differ(one, two) is None
 
 
+@pytest.mark.slow
 def test_without_compiled_kernels(tmp_path: Path) -> None:
     """The same answers with NUMBA_DISABLE_JIT=1, held against the oracle by the same test in a process of its own."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "WEIR_SOAK": ""}

