@@ -172,8 +172,8 @@ class Weir:
             planned.shape.text,
             planned.shape.types,
             constants,
-            planned.classified.family,
-            planned.channel,
+            planned.classified.forms,
+            planned.channels,
             self.catalog_log.count(),
         )
         return Queries(self, group.first_id, group.count)
@@ -196,7 +196,7 @@ class Weir:
         wanted = np.unique(np.atleast_1d(np.asarray(ids, np.int64)))
         self.registry.refresh()
         for id in wanted:
-            self._library.standing(int(id))
+            self._library.group_of(int(id))
         self.registry.drop(wanted)
 
     def explain(self, sql: str) -> str:

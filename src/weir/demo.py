@@ -22,7 +22,7 @@ from weir.api import Query, Weir, open_weir
 from weir.index.warm import warm
 from weir.progress import Progress
 from weir.runtime.run import Run
-from weir.store.matches import read_joins, read_matches
+from weir.store.matches import read_matches
 
 SYMBOLS = 2_000
 AREAS = ("Tokyo", "London", "New York", "Frankfurt", "Singapore", "Zurich", "Toronto", "Sydney")
@@ -234,7 +234,6 @@ def _busiest(reader: Weir, most: int = 5) -> list[tuple[str, int]]:
     reader.state.refresh(reader.ledger)
     files = reader.state.match_files(reader.state.last, reader.state.last)
     items = [p.items for _, f in files for p in read_matches(reader.files, f.path)]
-    items += [p.items for _, f in files for p in read_joins(reader.files, f.path)]
     if not items:
         return []
     ids, counts = np.unique(np.concatenate(items), return_counts=True)

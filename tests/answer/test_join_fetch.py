@@ -48,7 +48,7 @@ from weir.runtime.housekeeping import Housekeeping
 from weir.settings import Settings
 from weir.store.arrays import read_arrays
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
-from weir.store.matches import JoinPiece, write_matches
+from weir.store.matches import Piece, write_matches
 from weir.store.rows import arrow_schema, arrow_type, write_table
 from weir.store.runs import compact, runs_of
 from weir.testing import answer, differ
@@ -222,7 +222,7 @@ class World:
         if as_written:
             channel = "~".join(sorted(case.streams))
             none = pa.table({"none": pa.nulls(1, pa.bool_())})
-            group = self.weir.registry.register(case.sql, (), none, "join", channel, self.weir.catalog_log.count())
+            group = self.weir.registry.register(case.sql, (), none, ["join"], [channel], self.weir.catalog_log.count())
             query = self.weir.query(group.first_id)
         else:
             query = self.weir.register(case.sql)
@@ -323,15 +323,14 @@ class World:
 
     def side_of(self, id: int) -> tuple[str, bool]:
         """The channel of a query, and whether the first source of its case is side 1."""
-        standing = self.weir._library.standing(id)
-        case, joined = self.standing[id], standing.joined
-        assert joined is not None
-        assert self.weir.registry.group_of(id).stream == joined.family.channel
+        (core,) = self.weir._library.standing(id).cores
+        case, family = self.standing[id], core.seen.family
+        assert self.weir.registry.group_of(id).channels == (family.channel,)
         if case.streams[0] != case.streams[1]:
-            return joined.family.channel, joined.family.streams[0] != case.streams[0]
-        value = standing.columns[0][1]  # the id of the first source
+            return family.channel, family.streams[0] != case.streams[0]
+        value = core.columns[0][1]  # the id of the first source
         assert isinstance(value, ColumnRef)
-        return joined.family.channel, (value.source == 1) != joined.swapped
+        return family.channel, core.seen.sides[value.source] == 1
 
     def new_pairs(self, case: Case, turned: bool) -> list[Found]:
         def holds(a: Row, b: Row) -> bool:
@@ -345,10 +344,8 @@ class World:
         for (channel, side), found in piece.items():
             self.rng.shuffle(found)
             array = np.array(found, np.int64)
-            joins.append(
-                JoinPiece(channel, side, array[:, 0], np.arange(len(found) + 1), array[:, 1], array[:, 2][None])
-            )
-        path = write_matches(self.files, self.number, [], joins)
+            joins.append(Piece(channel, side, array[:, 0], np.arange(len(found) + 1), array[:, 1], array[:, 2][None]))
+        path = write_matches(self.files, self.number, joins)
         return MatchFile(path, number, sum(map(len, piece.values())), 0)
 
     # Comparing.
@@ -596,7 +593,7 @@ def test_older_pairs_that_no_moment_shows_are_not_kept(world: World) -> None:
     world.batch()
     for at_s in range(1000, 1090, 7):
         world.check(query.id, at_s)
-    standing = world.weir._library.standing(query.id)
+    (standing,) = world.weir._library.standing(query.id).cores
     assert standing.apart == Apart(-15 * SECOND + 1, 60 * SECOND - 1)
     ever = [(t["id"], w["id"]) for t in world.rows[T] for w in world.rows[W] if -15 < w["s"] - t["s"] < 60]
     older = fetching._older(

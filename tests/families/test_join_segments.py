@@ -321,8 +321,8 @@ def test_random_sql_finds_what_its_condition_says(seed: int) -> None:
         query, types = planned.shape.query, planned.shape.types
         family = joined(query, catalog).family
         assert planned.classified.family == "join"
-        assert planned.channel == family.channel
-        assert [s.name for s in planned.streams] == list(family.streams)
+        assert planned.channels == (family.channel,)
+        assert [s.name for s in planned.classified.seen[0].streams] == list(family.streams)
         values = {f"c{i}": constant_value(constants.column(f"c{i}")[0], t) for i, t in enumerate(types)}
         by_family.setdefault(family, []).append((Group(query, constants, first), [values]))
         first += 1

@@ -15,7 +15,7 @@ from tests.families.random_expressions import COLUMNS, TWICE_ROUNDED, pool, to_a
 from tests.sql.market import CATALOG, SETTINGS, TRADE, WEATHER, lowered
 from weir.algebra.nodes import ColumnRef, Comparison, Expression, Literal, walk
 from weir.algebra.rebuild import rebuild
-from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, DataType, Kind, decimal
+from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, DataType, Kind, Stream, decimal
 from weir.errors import RegisterError
 from weir.families import many_joins
 from weir.families.attributes import Attributes
@@ -29,7 +29,7 @@ from weir.families.join_keys import has_keys, key_of
 from weir.families.join_segments import JoinSegment
 from weir.families.join_windows import apart
 from weir.families.joins import Joined, JoinFamily, check, describe, joined, refusal
-from weir.families.registry import FAMILIES
+from weir.families.registry import FORMS
 from weir.families.segments import Group
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 from weir.plan.registration import constants_table, literal_scalar, plan_registration
@@ -98,7 +98,7 @@ def test_what_is_refused_and_why(sql: str, reason: str) -> None:
 
 
 def test_the_family_is_asked_after_selections() -> None:
-    assert [f.name for f in FAMILIES] == ["selection", "join", "many-join"]
+    assert [f.name for f in FORMS] == ["selection", "join", "many-join"]
 
 
 # Sides, keys, families.
@@ -222,11 +222,12 @@ def test_a_distance_may_be_bounded_by_nan() -> None:
 
 def test_explain_says_what_is_asked_of_pairs() -> None:
     text = "SELECT t.name FROM trade t, weather w WHERE w.wind - t.price BETWEEN 1 AND 5 AND t.qty * w.category > 3"
-    found = describe(lowered(text), None, (TRADE, WEATHER))
+    found = describe(joined(lowered(text), CATALOG), None, (TRADE, WEATHER))
     assert found["join keys"] == "none"
     assert found["bounded differences"] == "w.wind - t.price"
     assert found["evaluated for pairs"] == "t.qty * w.category"
-    plain = describe(lowered("SELECT t.name FROM trade t, weather w WHERE w.area = t.area"), None, (TRADE, WEATHER))
+    bare = joined(lowered("SELECT t.name FROM trade t, weather w WHERE w.area = t.area"), CATALOG)
+    plain = describe(bare, None, (TRADE, WEATHER))
     assert not {"bounded differences", "evaluated for pairs"} & set(plain)
 
 
@@ -432,7 +433,7 @@ def test_check_says_what_each_stream_needs() -> None:
     constants = pa.table(
         {f"c{k}": pa.repeat(literal_scalar(s, s.type), 1) for k, s in enumerate(shape.slots) if isinstance(s, Literal)}
     )
-    needed = check(shape.query, constants, (TRADE, WEATHER), SETTINGS)
+    needed = check(joined(shape.query, CATALOG), constants, (TRADE, WEATHER), SETTINGS)
     assert needed.boxes_per_query == 2
     assert needed.attributes == ("trade.name", "trade.price", "trade.qty", "weather.area", "weather.category")
     assert set(needed.residuals_of) == {"trade", "weather"}
@@ -484,26 +485,25 @@ def test_every_window_is_held_against_its_own_stream() -> None:
     long.check(constants_table(long, pa.table({"w": [3]})))
 
 
-def test_a_registration_knows_its_streams_and_channel() -> None:
-    planned = plan_registration("SELECT w.wind FROM weather w, trade t WHERE t.area = w.area", None, CATALOG, SETTINGS)
-    assert planned.streams == (TRADE, WEATHER)
-    assert planned.channel == "trade~weather"
-    assert planned.stream is planned.streams[0]
-    planned = plan_registration(
-        "SELECT a.wind FROM weather a, weather b WHERE a.area = b.area", None, CATALOG, SETTINGS
-    )
-    assert planned.streams == (WEATHER, WEATHER)
-    assert planned.channel == "weather~weather"
-    planned = plan_registration("SELECT wind FROM weather", None, CATALOG, SETTINGS)
-    assert planned.streams == (WEATHER,)
-    assert planned.channel == "weather"
+@pytest.mark.parametrize(
+    ("sql", "streams", "channel"),
+    [
+        ("SELECT w.wind FROM weather w, trade t WHERE t.area = w.area", (TRADE, WEATHER), "trade~weather"),
+        ("SELECT a.wind FROM weather a, weather b WHERE a.area = b.area", (WEATHER, WEATHER), "weather~weather"),
+        ("SELECT wind FROM weather", (WEATHER,), "weather"),
+    ],
+)
+def test_a_registration_knows_its_streams_and_channel(sql: str, streams: tuple[Stream, ...], channel: str) -> None:
+    planned = plan_registration(sql, None, CATALOG, SETTINGS)
+    assert planned.classified.seen[0].streams == streams
+    assert planned.channels == (channel,)
 
 
 def test_describe_speaks_the_words_of_the_query() -> None:
     query = lowered(
         "SELECT w.wind FROM weather w, trade t WHERE t.area = w.area AND t.price < 5 AND (w.wind > 3 OR t.qty = :n)"
     )
-    said = describe(query, {"n": 7}, (TRADE, WEATHER))
+    said = describe(joined(query, CATALOG), {"n": 7}, (TRADE, WEATHER))
     assert said["join family"] == joined(query, CATALOG).family.name
     assert said["sides"] == "trade t and weather w"
     assert said["join keys"] == "t.area = w.area"
@@ -511,7 +511,8 @@ def test_describe_speaks_the_words_of_the_query() -> None:
     assert said["attributes"] == "t.price, w.wind, t.qty"
     assert said["derived attributes"] == "none"
     assert said["access attributes"] == "t: t.price; w: none"
-    bare = describe(lowered("SELECT 1 AS x FROM trade a, trade b WHERE a.name = b.name"), None, (TRADE, TRADE))
+    self_join = joined(lowered("SELECT 1 AS x FROM trade a, trade b WHERE a.name = b.name"), CATALOG)
+    bare = describe(self_join, None, (TRADE, TRADE))
     assert bare["boxes"] == "1: every row"
     assert bare["access attributes"] == "a: none; b: none"
 

@@ -42,7 +42,7 @@ from weir.errors import RegisterError
 from weir.families import segments
 from weir.families.codec import canonical, from_json, to_json
 from weir.families.evaluate import truth
-from weir.families.registry import FAMILIES
+from weir.families.registry import FORMS
 from weir.families.selection import Group, Segment, check, describe, refusal
 from weir.index.boxes import Matches, OverBudget
 from weir.index.strategies import STRATEGIES
@@ -253,7 +253,7 @@ def test_the_family_takes_selections_and_names_what_it_refuses(
     root: Node, sources: tuple[Scan, ...], reason: str | None
 ) -> None:
     found = refusal(Query(root, sources, (), ""), CATALOG)
-    assert FAMILIES[0].name == "selection"
+    assert FORMS[0].name == "selection"
     if reason is None:
         assert found is None
     else:

@@ -44,7 +44,7 @@ def planned_groups(seed: int, stream: Stream, count: int) -> list[tuple[Registra
             assert any(word in str(refusal) for word in allowed), (text, str(refusal))
             refused += 1
             continue
-        assert planned.stream == stream
+        assert planned.classified.seen[0].streams == (stream,)
         found.append((planned, constants))
     assert refused <= count // 4
     return found

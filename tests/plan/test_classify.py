@@ -9,8 +9,8 @@ from tests.sql.market import CATALOG, SETTINGS, TRADE, WEATHER, lowered
 from weir.algebra.nodes import Query
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
-from weir.plan import classify as classify_module
-from weir.plan.classify import Classified, classify
+from weir.families import registry
+from weir.plan.classify import classify
 from weir.plan.explain import explain
 from weir.plan.windows import check_window, length_text
 
@@ -37,7 +37,8 @@ def refusal(sql: str) -> str:
     ],
 )
 def test_selections_are_taken(sql: str) -> None:
-    assert classify(lowered(sql), CATALOG, SETTINGS) == Classified("selection", ())
+    found = classify(lowered(sql), CATALOG, SETTINGS)
+    assert (found.forms, found.refusals) == (("selection",), ())
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,8 @@ def test_selections_are_taken(sql: str) -> None:
 def test_equi_joins_of_two_streams_are_taken(sql: str) -> None:
     query = lowered(sql)
     names = ", ".join(s.alias for s in query.sources)
-    assert classify(query, CATALOG, SETTINGS) == Classified("join", (("selection", f"it joins 2 sources ({names})"),))
+    found = classify(query, CATALOG, SETTINGS)
+    assert (found.forms, found.refusals) == (("join",), (("selection", f"it joins 2 sources ({names})"),))
 
 
 def test_joins_of_many_streams_are_taken() -> None:
@@ -93,18 +95,20 @@ def test_a_refused_query_can_still_be_explained() -> None:
     assert "'stock' is not a stream" in found.refusals[1][1]
 
 
-def test_the_first_family_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Family:
+def test_the_first_form_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Form:
         def __init__(self, name: str, reason: str | None) -> None:
             self.name, self.reason = name, reason
 
-        def refusal(self, query: Query, catalog: Catalog) -> str | None:
+        def refusal(self, core: Query, catalog: Catalog) -> str | None:
             return self.reason
 
-    families = (Family("one", "too wide"), Family("two", None), Family("three", None))
-    monkeypatch.setattr(classify_module, "FAMILIES", families)
-    query = lowered("SELECT DISTINCT name FROM trade")
-    assert classify(query, CATALOG, SETTINGS) == Classified("two", (("one", "too wide"),))
+        def see(self, core: Query, catalog: Catalog) -> str:
+            return f"seen by {self.name}"
+
+    monkeypatch.setattr(registry, "FORMS", [Form("one", "too wide"), Form("two", None), Form("three", None)])
+    found = classify(lowered("SELECT DISTINCT name FROM trade"), CATALOG, SETTINGS)
+    assert (found.forms, found.seen, found.refusals) == (("two",), ("seen by two",), (("one", "too wide"),))
 
 
 WINDOWED = "SELECT name FROM trade BEGIN NOW - :a END NOW - :b"

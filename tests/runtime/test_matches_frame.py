@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.store.pieces import selected
 from weir.runtime import matches_frame as frames
 from weir.runtime.loop import Context
 from weir.runtime.matches_frame import matches_frame
 from weir.store.ledger import Done, MatchFile, Plan, RowFile
-from weir.store.matches import JoinPiece, Piece, write_matches
+from weir.store.matches import Piece, write_matches
 from weir.store.rows import arrow_schema, write_table
 from weir.testing.direct import DirectWeir
 
@@ -57,7 +58,6 @@ class World:
         self,
         rows: dict[str, list[tuple[Any, int]]],
         pieces: list[Piece],
-        joins: list[JoinPiece],
         floors_s: dict[str, int] | None = None,
     ) -> Done:
         self.batch += 1
@@ -72,7 +72,7 @@ class World:
             path = write_table(self.weir.files, "rows", self.batch, pa.table(arrays, schema=schema))
             files.append(RowFile(name, path, self.counts[name], len(some), min(times), max(times)))
             self.counts[name] += len(some)
-        path = write_matches(self.weir.files, self.batch, pieces, joins)
+        path = write_matches(self.weir.files, self.batch, pieces)
         match = MatchFile(path, 0, 0, 0)
         done = Done(self.batch, plan.token, 0, tuple(files), (), (match,), (), (), 0, dict(self.counts), 0)
         assert self.context.ledger.create_done(done)
@@ -97,21 +97,21 @@ def longs(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-HEAD = ("query", "stream", "row", "time", "partner_stream", "partner_row")
+HEAD = ("query", "core", "stream", "row", "time", "partner_stream", "partner_row")
 
 
 def test_selections_have_no_partners(tmp_path: Path) -> None:
     world = World(tmp_path)
-    done = world.commit({"R": [(5, 1), (6, 2)]}, [Piece("R", 0, longs(0, 1, 3), longs(7, 7, 8))], [])
+    done = world.commit({"R": [(5, 1), (6, 2)]}, [selected("R", 0, longs(0, 1, 3), longs(7, 7, 8))])
     ddl, rows = world.frame(done)
     assert ddl == (
-        "query bigint, stream string, row bigint, time timestamp, partner_stream string, partner_row bigint, "
+        "query bigint, core int, stream string, row bigint, time timestamp, partner_stream string, partner_row bigint, "
         "partners array<struct<stream:string,row:bigint>>, `R` struct<`a`:int,`ts`:timestamp>"
     )
     assert [tuple(row.values()) for row in rows] == [
-        (7, "R", 0, 1, None, None, (5, 1)),
-        (7, "R", 1, 2, None, None, (6, 2)),
-        (8, "R", 1, 2, None, None, (6, 2)),
+        (7, 0, "R", 0, 1, None, None, (5, 1)),
+        (7, 0, "R", 1, 2, None, None, (6, 2)),
+        (8, 0, "R", 1, 2, None, None, (6, 2)),
     ]
 
 
@@ -119,41 +119,41 @@ def test_selections_have_no_partners(tmp_path: Path) -> None:
 def test_partners_come_from_any_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(frames, "BLOCK_ROWS", block)
     world = World(tmp_path)
-    world.commit({"S": [("x", 1), ("y", 2)]}, [], [])
-    world.commit({"S": [("z", 3)]}, [], [])
-    first = JoinPiece("R~S", 0, longs(1, 0), longs(0, 3, 4), longs(4, 4, 5, 4), longs(2, 0, 0, 1)[None])
-    done = world.commit({"R": [(5, 8), (6, 9)]}, [Piece("R", 0, longs(0, 0, 1), longs(3))], [first])
+    world.commit({"S": [("x", 1), ("y", 2)]}, [])
+    world.commit({"S": [("z", 3)]}, [])
+    first = Piece("R~S", 0, longs(1, 0), longs(0, 3, 4), longs(4, 4, 5, 4), longs(2, 0, 0, 1)[None])
+    done = world.commit({"R": [(5, 8), (6, 9)]}, [selected("R", 0, longs(0, 0, 1), longs(3)), first])
     ddl, rows = world.frame(done)
     assert ddl.endswith(", `R` struct<`a`:int,`ts`:timestamp>, `S` struct<`b`:string,`ts`:timestamp>")
     assert [tuple(row.values()) for row in rows] == [
-        (3, "R", 1, 9, None, None, (6, 9), None),
-        (4, "R", 1, 9, "S", 2, (6, 9), ("z", 3)),
-        (4, "R", 1, 9, "S", 0, (6, 9), ("x", 1)),
-        (5, "R", 1, 9, "S", 0, (6, 9), ("x", 1)),
-        (4, "R", 0, 8, "S", 1, (5, 8), ("y", 2)),
+        (3, 0, "R", 1, 9, None, None, (6, 9), None),
+        (4, 0, "R", 1, 9, "S", 2, (6, 9), ("z", 3)),
+        (4, 0, "R", 1, 9, "S", 0, (6, 9), ("x", 1)),
+        (5, 0, "R", 1, 9, "S", 0, (6, 9), ("x", 1)),
+        (4, 0, "R", 0, 8, "S", 1, (5, 8), ("y", 2)),
     ]
     assert world.partners == [None, [("S", 2)], [("S", 0)], [("S", 0)], [("S", 1)]]
-    second = JoinPiece("R~S", 1, longs(3), longs(0, 2), longs(4, 4), longs(0, 1)[None])
-    done = world.commit({"S": [("w", 10)]}, [], [second])
+    second = Piece("R~S", 1, longs(3), longs(0, 2), longs(4, 4), longs(0, 1)[None])
+    done = world.commit({"S": [("w", 10)]}, [second])
     _, rows = world.frame(done)
     assert [tuple(row.values()) for row in rows] == [
-        (4, "S", 3, 10, "R", 0, (5, 8), ("w", 10)),
-        (4, "S", 3, 10, "R", 1, (6, 9), ("w", 10)),
+        (4, 0, "S", 3, 10, "R", 0, (5, 8), ("w", 10)),
+        (4, 0, "S", 3, 10, "R", 1, (6, 9), ("w", 10)),
     ]
 
 
 def test_partners_of_the_same_stream_have_a_column_of_their_own(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.commit({"R": [(1, 1)]}, [], [])
-    join = JoinPiece("R~R", 1, longs(1), longs(0, 2), longs(4, 4), longs(0, 1)[None])
-    done = world.commit({"R": [(2, 2)], "S": [("x", 2)]}, [], [join])
+    world.commit({"R": [(1, 1)]}, [])
+    join = Piece("R~R", 1, longs(1), longs(0, 2), longs(4, 4), longs(0, 1)[None])
+    done = world.commit({"R": [(2, 2)], "S": [("x", 2)]}, [join])
     ddl, rows = world.frame(done)
     assert ddl.endswith(", `R_partner` struct<`a`:int,`ts`:timestamp>")
     assert [(r["row"], r["partner_stream"], r["partner_row"], r["R"], r["S"], r["R_partner"]) for r in rows] == [
         (1, "R", 0, (2, 2), None, (1, 1)),
         (1, "R", 1, (2, 2), None, (2, 2)),
     ]
-    other = world.commit({"R": [(3, 3)]}, [Piece("R", 2, longs(0, 1), longs(9))], [])
+    other = world.commit({"R": [(3, 3)]}, [selected("R", 2, longs(0, 1), longs(9))])
     assert "partner>" not in world.frame(other)[0]
     assert "R_partner" not in world.frame(other)[0]
 
@@ -162,15 +162,15 @@ def test_partners_of_the_same_stream_have_a_column_of_their_own(tmp_path: Path) 
 def test_joins_of_many_list_all_partners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(frames, "BLOCK_ROWS", block)
     world = World(tmp_path)
-    world.commit({"R": [(1, 1), (2, 2)], "S": [("x", 2)]}, [], [])
+    world.commit({"R": [(1, 1), (2, 2)], "S": [("x", 2)]}, [])
     partners = np.array([[1, 0], [0, 0], [0, 1]], np.int64)
-    join = JoinPiece("R~R~R~S", 1, longs(2), longs(0, 2), longs(4, 5), partners[[0, 2, 1]])
-    done = world.commit({"R": [(3, 3)]}, [], [join])
+    join = Piece("R~R~R~S", 1, longs(2), longs(0, 2), longs(4, 5), partners[[0, 2, 1]])
+    done = world.commit({"R": [(3, 3)]}, [join])
     ddl, rows = world.frame(done)
     assert ddl.endswith("`R_partner` struct<`a`:int,`ts`:timestamp>, `R_partner2` struct<`a`:int,`ts`:timestamp>")
     assert [tuple(row.values()) for row in rows] == [
-        (4, "R", 2, 3, "R", 1, (3, 3), ("x", 2), (2, 2), (1, 1)),
-        (5, "R", 2, 3, "R", 0, (3, 3), ("x", 2), (1, 1), (2, 2)),
+        (4, 0, "R", 2, 3, "R", 1, (3, 3), ("x", 2), (2, 2), (1, 1)),
+        (5, 0, "R", 2, 3, "R", 0, (3, 3), ("x", 2), (1, 1), (2, 2)),
     ]
     assert world.partners == [[("R", 1), ("R", 0), ("S", 0)], [("R", 0), ("R", 1), ("S", 0)]]
 
@@ -180,8 +180,8 @@ def test_a_stream_may_be_called_like_the_partners(tmp_path: Path) -> None:
     for name in ("r_PARTNER", "Row"):
         world.weir.stream(name, "c int, ts timestamp", time="ts")
         world.counts[name] = 0
-    join = JoinPiece("R~R", 1, longs(0), longs(0, 1), longs(4), longs(0)[None])
-    done = world.commit({"R": [(2, 2)], "r_PARTNER": [(9, 9)], "Row": [(8, 8)]}, [], [join])
+    join = Piece("R~R", 1, longs(0), longs(0, 1), longs(4), longs(0)[None])
+    done = world.commit({"R": [(2, 2)], "r_PARTNER": [(9, 9)], "Row": [(8, 8)]}, [join])
     ddl, rows = world.frame(done)
     columns = re.findall(r"`(\w+)` struct|(\w+) (?:bigint|string|timestamp),", ddl)
     names = [(quoted or plain).lower() for quoted, plain in columns]
@@ -192,9 +192,9 @@ def test_a_stream_may_be_called_like_the_partners(tmp_path: Path) -> None:
 
 def test_an_expired_partner_is_null(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.commit({"S": [("x", 1)]}, [], [])
-    world.commit({"S": [("y", 50)]}, [], [])
-    join = JoinPiece("R~S", 0, longs(0), longs(0, 2), longs(4, 4), longs(0, 1)[None])
-    done = world.commit({"R": [(5, 60)]}, [], [join], {"S": 40})
+    world.commit({"S": [("x", 1)]}, [])
+    world.commit({"S": [("y", 50)]}, [])
+    join = Piece("R~S", 0, longs(0), longs(0, 2), longs(4, 4), longs(0, 1)[None])
+    done = world.commit({"R": [(5, 60)]}, [join], {"S": 40})
     _, rows = world.frame(done)
     assert [(r["partner_row"], r["R"], r["S"]) for r in rows] == [(0, (5, 60), None), (1, (5, 60), ("y", 50))]

@@ -129,14 +129,14 @@ def test_nothing_is_left_of_families_without_queries(opened: tuple[Weir, DirectW
     other = w.register("SELECT r.a FROM r JOIN s ON r.k + 1 = s.k")
     for batch in range(2):
         direct.batch({"r": rows_of(batch, 20, "a"), "s": rows_of(batch, 20, "c")})
-    assert len({path.split("/")[2] for path in tiers_on_disk(w)}) == 2
+    assert len({path.split("/")[3] for path in tiers_on_disk(w)}) == 2
     other.drop()
     direct.batch({"r": rows_of(2, 20, "a"), "s": rows_of(2, 20, "c")})
-    (left,) = {path.split("/")[2] for path in tiers_on_disk(w)}
+    (left,) = {path.split("/")[3] for path in tiers_on_disk(w)}
     # An earlier process left a family behind that no query is of now.
     stray = Path(w.files.location) / "cache/partners/gone/0/000000000000-000000000001-0.rows"
     stray.parent.mkdir(parents=True)
     stray.write_bytes(b"x")
     again = DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
     again.batch({"r": rows_of(3, 20, "a"), "s": rows_of(3, 20, "c")})
-    assert {path.split("/")[2] for path in tiers_on_disk(w)} == {left}
+    assert {path.split("/")[3] for path in tiers_on_disk(w)} == {left}

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.store.pieces import selected
 from weir.store.arrays import save_arrays
 from weir.store.files import LocalFiles
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
-from weir.store.matches import JoinPiece, Piece, read_matches, rows_of_query, write_matches
-from weir.store.runs import compact, invert, matched_joins, matched_rows, runs_of
+from weir.store.matches import Piece, read_matches, results_of, write_matches
+from weir.store.runs import compact, invert, matched, runs_of
 from weir.store.state import State
 
 EVENTS = 20  # a batch
@@ -32,7 +33,7 @@ def commit(files: LocalFiles, batch: int, random: np.random.Generator) -> set[tu
         items = np.nonzero(hits)[1].astype(np.int64)
         rows = np.nonzero(hits)[0] + first
         pairs |= set(zip(items.tolist(), rows.tolist(), strict=True))
-        path = write_matches(files, batch, [Piece("s", first, offsets, items)])
+        path = write_matches(files, batch, [selected("s", first, offsets, items)])
         matches.append(MatchFile(path, k, len(items), EVENTS // 2))
     row = RowFile("s", f"rows/{batch}", batch * EVENTS, EVENTS, 0, 0)
     done = Done(batch, plan.token, 0, (row,), (), tuple(matches), (), (), 0, {"s": (batch + 1) * EVENTS}, 0)
@@ -43,7 +44,7 @@ def commit(files: LocalFiles, batch: int, random: np.random.Generator) -> set[tu
 def check(files: LocalFiles, state: State, pairs: set[tuple[int, int]], first: int, last: int) -> None:
     for query in range(QUERIES + 1):
         expected = sorted(r for q, r in pairs if q == query and first * EVENTS <= r < (last + 1) * EVENTS)
-        assert matched_rows(files, state, "s", query, first, last).tolist() == expected
+        assert [rows.tolist() for rows in matched(files, state, "s", query, first, last)] == [expected]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -83,15 +84,14 @@ def test_large_ids_do_not_fit_into_32_bits_and_still_come_back(tmp_path: Path) -
     files = LocalFiles(tmp_path)
     items = np.array([3, 2**40, 3], np.int64)
     path = write_matches(
-        files, 0, [Piece("s", 5, np.array([0, 2, 3]), items), Piece("t", 0, np.array([0, 0]), items[:0])]
+        files, 0, [selected("s", 5, np.array([0, 2, 3]), items), selected("t", 0, np.array([0, 0]), items[:0])]
     )
     first, second = read_matches(files, path)
     assert first.items.tolist() == items.tolist()
-    assert (first.stream, first.first_row, second.stream) == ("s", 5, "t")
+    assert (first.channel, first.events.tolist(), second.channel) == ("s", [5, 6], "t")
     assert second.items.tolist() == []
-    assert rows_of_query(files, path, "s", 3).tolist() == [5, 6]
-    assert rows_of_query(files, path, "s", 2**40).tolist() == [5]
-    assert rows_of_query(files, path, "t", 3).tolist() == []
+    for stream, query, rows in (("s", 3, [5, 6]), ("s", 2**40, [5]), ("t", 3, [])):
+        assert results_of(files, path, stream, query)[0].tolist() == rows
 
 
 def test_a_deleted_run_in_the_middle_is_filled_again(tmp_path: Path) -> None:
@@ -181,15 +181,13 @@ class Channel:
         for side, some in enumerate(by_side):
             array = np.array(some, np.int64).reshape(-1, 4)
             offsets = np.arange(len(some) + 1)
-            joins.append(
-                JoinPiece(self.channel, side, array[:, 2 + side], offsets, array[:, 1], array[:, 3 - side][None])
-            )
-        other = JoinPiece("other~s", 0, np.array([0]), np.array([0, 1]), np.array([0]), np.array([[0]]))
-        return write_matches(self.files, batch, [], [*joins, other])
+            joins.append(Piece(self.channel, side, array[:, 2 + side], offsets, array[:, 1], array[:, 3 - side][None]))
+        other = Piece("other~s", 0, np.array([0]), np.array([0, 1]), np.array([0]), np.array([[0]]))
+        return write_matches(self.files, batch, [*joins, other])
 
     def check(self, first: int, last: int) -> None:
         for query in range(QUERIES + 1):
-            rows0, rows1 = matched_joins(self.files, self.state, self.channel, query, first, last)
+            rows0, rows1 = matched(self.files, self.state, self.channel, query, first, last)
             found = sorted(zip(rows0.tolist(), rows1.tolist(), strict=True))
             expected = sorted(p[2:] for p in self.pairs if p[1] == query and first <= p[0] <= last)
             assert found == expected, f"query {query}, batches {first} to {last}"
@@ -227,7 +225,7 @@ def test_pairs_within_a_run_stay_in_batch_order(tmp_path: Path) -> None:
     assert len(runs_of(made.files, "s~t")) == 1
     batch_of = {p[2:]: p[0] for p in made.pairs}
     for query in range(QUERIES):
-        pairs = zip(*(r.tolist() for r in matched_joins(made.files, made.state, "s~t", query, 0, 7)), strict=True)
+        pairs = zip(*(r.tolist() for r in matched(made.files, made.state, "s~t", query, 0, 7)), strict=True)
         batches = [batch_of[pair] for pair in pairs]
         assert batches == sorted(batches)
 

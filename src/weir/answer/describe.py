@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
-from weir.answer.fetch import Standing
+from weir.answer.fetch import Standing, StandingCore
 from weir.answer.recompute import COMBINATIONS_MAX, recompute
 from weir.answer.rows import KeptRows
 from weir.answer.views import View
 from weir.answer.window import EVERYTHING, Cut
-from weir.families import joins, many_joins, selection
+from weir.families.registry import form_named
+from weir.plan.classify import classify
 from weir.plan.explain import explain
-from weir.plan.registration import Registration
+from weir.plan.registration import Planned
+from weir.settings import Settings
 from weir.store import caches
 from weir.store.catalog import CatalogLog
 from weir.store.files import Files
@@ -21,22 +23,23 @@ SAMPLE_FILES = 2  # the newest row files, over which expected matches are estima
 SAMPLE_JOIN_ROWS = 5_000  # … and of these the newest rows of each source, for a join
 
 
-def describe(planned: Registration, standing: Standing | None, files: Files, state: State) -> str:
+def describe(planned: Planned, standing: Standing | None, files: Files, state: State) -> str:
     """The text of `explain` for a standing query, or for one that is not registered."""
     catalog = CatalogLog(files).read()
-    details: dict[str, object] = {}
+    # One that is not registered is described with its own constants, not with its shape's parameters.
+    classified = planned.classified if standing else classify(planned.query, catalog, Settings(), refuse=False)
     constants = None if standing is None else standing.constants
-    if planned.classified.family == selection.name:
-        details.update(selection.describe(planned.query, constants, planned.stream))
-    elif planned.classified.family == joins.name:
-        details.update(joins.describe(planned.query, constants, planned.streams))
-        details["strategies"] = _choices(str(details["join family"]), files)
-    elif planned.classified.family == many_joins.name:
-        details.update(many_joins.describe(planned.query, constants, planned.streams))
-    if standing is not None:
-        details["expected matches"] = _expected(standing, files, state)
-        details["state"] = _state(standing, state)
-    return explain(planned.query, catalog, planned.classified, details)
+    details: dict[str, object] = {}
+    for number, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
+        said = seen.describe(constants)
+        if form_named(form).strategies:
+            said["strategies"] = _choices(seen.family.name, files)
+        if standing is not None:
+            said["expected matches"] = _expected(standing.cores[number], files, state)
+            said["state"] = _state(standing.cores[number], state)
+        several = f"core {number}, " if len(classified.seen) > 1 else ""
+        details |= {f"{several}{what}": value for what, value in said.items()}
+    return explain(planned.query, catalog, classified, details)
 
 
 def _choices(family: str, files: Files) -> str:
@@ -49,33 +52,33 @@ def _choices(family: str, files: Files) -> str:
     return "chosen for every event"
 
 
-def _expected(standing: Standing, files: Files, state: State) -> str:
+def _expected(core: StandingCore, files: Files, state: State) -> str:
     """The share of recent rows, or pairs of rows, that the query matches, counted over the newest row files."""
-    if standing.many is not None:
+    if len(core.streams) > 2 or not core.seen.is_matched:
         return "not estimated"
-    cut = EVERYTHING if standing.joined is None else Cut(None, EVERYTHING.end_us, SAMPLE_JOIN_ROWS)
-    views = [View(KeptRows(files, s, state, state.last).newest(SAMPLE_FILES), cut) for s in standing.streams]
+    cut = EVERYTHING if len(core.streams) == 1 else Cut(None, EVERYTHING.end_us, SAMPLE_JOIN_ROWS)
+    views = [View(KeptRows(files, s, state, state.last).newest(SAMPLE_FILES), cut) for s in core.streams]
     rows = [int((view.kept.end_rows - view.kept.first_rows).sum()) for view in views]
     if not all(rows):
         return "unknown: no rows are kept yet"
-    ids = recompute(standing.condition, standing.constants, views, apart=standing.apart)
+    ids = recompute(core.condition, core.constants, views, apart=core.apart)
     assert ids is not None, "there was no limit"
     found = len(ids[0])
-    if standing.joined is None:
+    if len(core.streams) == 1:
         return f"{found:,} of the newest {rows[0]:,} rows ({found / rows[0]:.4%})"
     first, second = (min(count, SAMPLE_JOIN_ROWS) for count in rows)
     return f"{found:,} pairs of the newest {first:,} × {second:,} rows ({found / first / second:.4%})"
 
 
-def _state(standing: Standing, state: State) -> str:
-    if not standing.is_matched:
+def _state(core: StandingCore, state: State) -> str:
+    if not core.seen.is_matched:
         return (
             "nothing is kept: it is evaluated over the kept rows at every fetch, within "
             f"{COMBINATIONS_MAX:,} combinations of rows, and does not reach a sink"
         )
-    if standing.id in state.demoted:
-        return f"demoted in batch {state.demoted[standing.id]}: recomputed at fetch"
-    first = state.active_from(standing.registry_number)
+    if core.id in state.demoted:
+        return f"demoted in batch {state.demoted[core.id]}: recomputed at fetch"
+    first = state.active_from(core.registry_number)
     if first is None:
         return "waits for its first batch; rows that are there are evaluated at fetch"
     return f"materialised since batch {first}; older rows are evaluated at the first fetch"

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import Query
 from weir.algebra.schema import DataType, Kind
-from weir.answer.fetch import Standing
+from weir.answer.fetch import Standing, StandingCore
 from weir.errors import QueryError, RegisterError
-from weir.families import joins, many_joins
 from weir.families.attributes import too_many_residuals
-from weir.families.joins import Joined, joined
-from weir.families.many_joins import Many
-from weir.families.selection import Checked
-from weir.plan.registration import Registration, check, constant_value, lower_shape, registration_of
+from weir.families.contract import Checked
+from weir.plan.registration import Planned, constant_value, stored_shape
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog
 from weir.store.matches import CHANNEL
@@ -41,9 +36,7 @@ class Library:
         self.registry = registry
         self.catalog_log = catalog_log
         self.settings = settings
-        self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
-        self._joined: dict[tuple[str, tuple[DataType, ...]], Joined] = {}  # of those that are joins of two
-        self._many: dict[tuple[str, tuple[DataType, ...]], Many] = {}  # of those that are joins of many
+        self._shapes: dict[tuple[str, tuple[DataType, ...]], Planned] = {}
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
         self._families: set[str] = set()  # join families of the groups below _families_counted
@@ -59,18 +52,19 @@ class Library:
     def standing(self, id: int) -> Standing:
         """The query, ready to be answered."""
         group = self.group_of(id)
-        catalog = self.catalog_log.read()
-        query = self._query(group)
-        streams = tuple(catalog.streams[scan.relation.lower()] for scan in query.sources)
+        planned = self._shape(group)
         constants = self._constants(group, id)
-        return Standing(
-            id, group.family, query, constants, streams, group.number, self._join(group), self._many_join(group)
-        )
+        parts = planned.classified.parts
+        assert parts is not None, f"'{group.shape_text}' was registered, yet has no finish"
+        cores = [
+            StandingCore(id + k * group.count, core, seen, constants, group.number)
+            for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
+        ]
+        return Standing(id, planned.query, constants, group.number, tuple(cores), parts)
 
-    def planned(self, id: int) -> Registration:
+    def planned(self, id: int) -> Planned:
         """The query as it was planned, for `explain`."""
-        group = self.group_of(id)
-        return registration_of(group.shape_text, self._query(group), self.catalog_log.read(), self.settings)
+        return self._shape(self.group_of(id))
 
     def text(self, id: int) -> str:
         """The query's SQL with its constants put back."""
@@ -82,58 +76,48 @@ class Library:
 
         return _SLOT.sub(put_back, group.shape_text)
 
-    def check_quota(self, planned: Registration, checked: Checked) -> None:
+    def check_quota(self, planned: Planned, checked: Checked) -> None:
         """Refuse queries that would need more derived attributes of a stream, or join families, than the quotas."""
-        if planned.classified.family in (joins.name, many_joins.name):
-            self._check_families(planned)
+        self._check_families(planned)
         if checked.residuals:
-            self._check_residuals(planned.channel, checked)
+            self._check_residuals(planned, checked)
 
-    def _check_families(self, planned: Registration) -> None:
-        catalog, limit = self.catalog_log.read(), self.settings.join_families_max
-        if planned.classified.family == joins.name:
-            new = joined(planned.shape.query, catalog).family.name  # as it will be stored
-        else:
-            many = many_joins.joined(planned.shape.query, catalog)
-            if not many.is_connected:  # it is of no family
-                return
-            new = many.family.name
+    def _check_families(self, planned: Planned) -> None:
+        limit = self.settings.join_families_max
+        wanted = _families_of(planned)
+        if not wanted:
+            return
         self.registry.refresh()
         groups = self.registry.groups()
-        self._families |= self._families_of(groups[self._families_counted :])
+        for group in groups[self._families_counted :]:
+            self._families |= _families_of(self._shape(group))
         self._families_counted = len(groups)
-        if new in self._families or len(self._families) < limit:
+        if len(wanted | self._families) <= max(limit, len(self._families)):
             return
         dropped = self.registry.dropped()
         firsts = np.array([g.first_id for g in groups], np.int64)
-        ends = firsts + np.array([g.count for g in groups], np.int64)
-        gone = np.searchsorted(dropped, ends) - np.searchsorted(dropped, firsts)
-        stand = self._families_of([g for g, none in zip(groups, gone == ends - firsts, strict=True) if not none])
-        if new not in stand and len(stand) >= limit:
+        counts = np.array([g.count for g in groups], np.int64)
+        gone = np.searchsorted(dropped, firsts + counts) - np.searchsorted(dropped, firsts)
+        stand: set[str] = set()
+        for group in (g for g, none in zip(groups, gone == counts, strict=True) if not none):
+            stand |= _families_of(self._shape(group))
+        if len(wanted | stand) > max(limit, len(stand)):
             raise RegisterError(
-                f"this join needs a family of its own ({planned.channel}), and {len(stand):,} join families stand, "
-                f"at most {limit:,} are allowed",
+                f"this join needs a family of its own ({', '.join(planned.channels)}), and {len(stand):,} join "
+                f"families stand, at most {limit:,} are allowed",
                 hint="a family is some streams and their equalities: use the same equalities, with other conditions "
                 "beside them; drop queries; or raise the setting join_families_max",
             )
 
-    def _families_of(self, groups: Sequence[GroupRef]) -> set[str]:
-        found = {join.family.name for g in groups if (join := self._join(g)) is not None}
-        return found | {
-            many.family.name for g in groups if (many := self._many_join(g)) is not None and many.is_connected
-        }
-
-    def _check_residuals(self, channel: str, checked: Checked) -> None:
+    def _check_residuals(self, planned: Planned, checked: Checked) -> None:
         self.registry.refresh()
-        catalog = self.catalog_log.read()
         for group in self.registry.groups()[self._counted :]:
-            streams = [catalog.streams[name.lower()] for name in group.streams]
             constants = self.registry.constants(group)
-            needed = check(group.family, self._query(group), constants, streams, _NO_LIMITS)
-            for stream, residuals in needed.residuals_of.items():
-                self._residuals.setdefault(stream, set()).update(residuals)
+            for seen in self._shape(group).classified.seen:
+                for stream, residuals in seen.check(constants, _NO_LIMITS).residuals_of.items():
+                    self._residuals.setdefault(stream, set()).update(residuals)
         self._counted = len(self.registry.groups())
-        for stream in channel.split(CHANNEL):
+        for stream in {name for channel in planned.channels for name in channel.split(CHANNEL)}:
             together = self._residuals.get(stream, set()) | set(checked.residuals_of.get(stream, ()))
             if len(together) > self.settings.residuals_per_stream_max:
                 raise too_many_residuals(len(together), self.settings.residuals_per_stream_max)
@@ -141,47 +125,36 @@ class Library:
     def listing(self, state: State) -> pa.Table:
         """All standing queries, a row each."""
         groups = self.registry.groups()
-        counts = np.array([g.count for g in groups], np.int64)
-        ids = np.arange(int(counts.sum()), dtype=np.int64)
-        which = np.repeat(np.arange(len(groups)), counts)
+        ids = np.concatenate([np.empty(0, np.int64), *(g.first_id + np.arange(g.count) for g in groups)])
+        which = np.repeat(np.arange(len(groups)), np.array([g.count for g in groups], np.int64))
+        demoted = self.registry.queries_of(np.array(sorted(state.demoted), np.int64))
         stands = ~np.isin(ids, self.registry.dropped(), assume_unique=True)
         first = [state.active_from(g.number) for g in groups]
         columns = {
             "id": pa.array(ids),
             "shape": _spread([g.shape_text for g in groups], which),
-            "stream": _spread([g.stream for g in groups], which),
-            "family": _spread([g.family for g in groups], which),
+            "stream": _spread([", ".join(g.channels) for g in groups], which),
+            "family": _spread([", ".join(dict.fromkeys(g.families)) for g in groups], which),
             "first_batch": pa.array(first, pa.int64()).take(pa.array(which)),
-            "demoted": pa.array(np.isin(ids, np.fromiter(state.demoted, np.int64, len(state.demoted)))),
+            "demoted": pa.array(np.isin(ids, demoted)),
         }
         return pa.table(columns).filter(pa.array(stands))
 
-    def _query(self, group: GroupRef) -> Query:
+    def _shape(self, group: GroupRef) -> Planned:
+        """A group's shape as it is run, once for all groups of it."""
         key = (group.shape_text, group.types)
-        if key not in self._queries:
-            catalog = self.catalog_log.read()
-            self._queries[key] = lower_shape(group.shape_text, group.types, catalog, self.settings)
-        return self._queries[key]
-
-    def _join(self, group: GroupRef) -> Joined | None:
-        if group.family != joins.name:
-            return None
-        key = (group.shape_text, group.types)
-        if key not in self._joined:
-            self._joined[key] = joined(self._query(group), self.catalog_log.read())
-        return self._joined[key]
-
-    def _many_join(self, group: GroupRef) -> Many | None:
-        if group.family != many_joins.name:
-            return None
-        key = (group.shape_text, group.types)
-        if key not in self._many:
-            self._many[key] = many_joins.joined(self._query(group), self.catalog_log.read())
-        return self._many[key]
+        if key not in self._shapes:
+            self._shapes[key] = stored_shape(*key, self.catalog_log.read(), self.settings)
+        return self._shapes[key]
 
     def _constants(self, group: GroupRef, id: int) -> dict[str, object]:
         row = self.registry.constants(group).slice(id - group.first_id, 1)
         return {f"c{k}": constant_value(row.column(f"c{k}")[0], t) for k, t in enumerate(group.types)}
+
+
+def _families_of(planned: Planned) -> set[str]:
+    """The families that count against the quota."""
+    return {seen.family.name for seen in planned.classified.seen if seen.counts_as_family}
 
 
 def _spread(texts: list[str], which: np.ndarray) -> pa.Array:

@@ -27,7 +27,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -54,10 +54,10 @@ from weir.families import selection
 from weir.families.attributes import Attributes, params_of, sources_of, too_many_residuals, with_values
 from weir.families.boxes import OPPOSITE, Disjunct, template
 from weir.families.codec import canonical, from_json, to_json
+from weir.families.contract import Checked
 from weir.families.differences import difference_of
 from weir.families.instances import resolve
 from weir.families.join_keys import has_keys
-from weir.families.selection import Checked
 from weir.settings import Settings
 
 __all__ = [
@@ -67,7 +67,6 @@ __all__ = [
     "Joined",
     "at_home",
     "bounded_differences",
-    "catalog_of",
     "check",
     "checked",
     "describe",
@@ -159,6 +158,7 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
     return reason
 
 
+@lru_cache(maxsize=1024)  # a shape is asked for several times while it is registered
 def _is_banded(split: _Split) -> bool:
     """Whether one difference of the two sources is bounded in every way to satisfy the condition."""
     try:
@@ -204,13 +204,12 @@ def joined(query: Query, catalog: Catalog) -> Joined:
     return Joined(family, swapped, sides, predicate, join.predicate, not family.keys, query.root.columns)
 
 
-def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
+def check(found: Joined, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
     """What a registration needs, by side; RegisterError when a query needs too many boxes or a stream too much.
 
     `streams` are those of the sides. Quotas count by stream: what a residual of this join needs, a selection over the
     same stream may share, so their texts do not say that they are of a join.
     """
-    found = joined(query, catalog_of(streams))
     return checked(found.predicate, constants, streams, settings, hints=found.has_hints)
 
 
@@ -242,12 +241,11 @@ def checked(
     )
 
 
-def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
+def describe(found: Joined, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
     """For `explain`: keys, boxes and attributes of one query, in the words of its SQL.
 
     `streams` are those of the sides; `constants` are the values of the query's params, if they are known.
     """
-    found = joined(query, catalog_of(streams))
     names = {side: scan.alias for side, scan in enumerate(found.scans)}
     predicate = found.predicate
     if predicate is not None and constants is not None:
@@ -307,10 +305,6 @@ def at_home(e: Expression) -> Expression:
     return on_side(e, dict.fromkeys(sources_of(e), 0))
 
 
-def catalog_of(streams: Sequence[Stream]) -> Catalog:
-    return Catalog({s.name.lower(): s for s in streams})
-
-
 def _pair_text(pair: tuple[Expression, Expression]) -> tuple[str, str]:
     return canonical(pair[0]), canonical(pair[1])
 
@@ -322,6 +316,7 @@ def _scans(join: Join) -> tuple[Scan, Scan]:
     return first, second
 
 
+@lru_cache(maxsize=1024)
 def _split(join: Join) -> _Split:
     first, second = (scan.source for scan in _scans(join))
     keys: dict[tuple[Expression, Expression], None] = {}

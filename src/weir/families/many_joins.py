@@ -35,9 +35,9 @@ from weir.families import selection
 from weir.families.attributes import params_of, sources_of, with_values
 from weir.families.boxes import template
 from weir.families.codec import canonical, from_json, to_json
+from weir.families.contract import Checked
 from weir.families.join_keys import has_keys
-from weir.families.joins import at_home, bounded_differences, catalog_of, checked, on_side, terms_of
-from weir.families.selection import Checked
+from weir.families.joins import at_home, bounded_differences, checked, on_side, terms_of
 from weir.settings import Settings
 
 __all__ = ["SOURCES_MAX", "Key", "Many", "ManyFamily", "check", "describe", "joined", "name", "refusal"]
@@ -184,20 +184,18 @@ def _joined(join: Join) -> Many:
     )
 
 
-def check(query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
+def check(found: Many, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
     """What a registration needs, by side; RegisterError when a query needs too many boxes or a stream too much.
 
     `streams` are those of the sides. A query that is not matched needs nothing.
     """
-    found = joined(query, catalog_of(streams))
     if not found.is_connected:
         return Checked(0, (), ())
     return checked(found.predicate, constants, streams, settings, hints=found.family.has_hints)
 
 
-def describe(query: Query, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
+def describe(found: Many, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
     """For `explain`: what connects the sources, and the boxes of one query, in the words of its SQL."""
-    found = joined(query, catalog_of(streams))
     names = {side: scan.alias for side, scan in enumerate(found.scans)}
     keys = []
     for key in found.family.keys:

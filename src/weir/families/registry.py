@@ -1,25 +1,49 @@
-"""The families, in the order in which they are asked: the first that takes a query runs it.
+"""The forms of queries, in the order in which they are asked: the first that takes a core runs it.
 
-A family is a module or object with a name and a refusal; a new one is one file and one entry here.
+A form is a module or object with what `weir.families.contract.Form` says; a new one is one file and one entry here.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from functools import lru_cache
 
 from weir.algebra.nodes import Query
-from weir.algebra.schema import Catalog
-from weir.families import joins, many_joins, selection
+from weir.algebra.schema import Catalog, Stream
+from weir.families import join_form, many_form, selection_form
+from weir.families.contract import Form, Seen
+
+FORMS: list[Form] = [selection_form, join_form, many_form]
 
 
-class Family(Protocol):
-    """All queries of one form."""
+@dataclass(frozen=True)
+class Taken:
+    """The form that takes a core and how it sees it, or nothing; and why earlier ones refused."""
 
-    @property
-    def name(self) -> str: ...
-
-    def refusal(self, query: Query, catalog: Catalog) -> str | None:
-        """Why the family does not take this query, naming the part; None if it takes it."""
+    form: str  # "" if none takes it
+    seen: Seen | None
+    refusals: tuple[tuple[str, str], ...]  # (form, reason)
 
 
-FAMILIES: tuple[Family, ...] = (selection, joins, many_joins)
+def take(core: Query, catalog: Catalog) -> Taken:
+    """The first form that takes a core."""
+    streams = (catalog.streams.get(scan.relation.lower()) for scan in core.sources)
+    return _take(core, tuple(s for s in streams if s is not None), tuple(form.name for form in FORMS))
+
+
+@lru_cache(maxsize=4096)
+def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> Taken:
+    """Once for a core over the same streams: it is seen when it is registered, in batches, and when it is fetched."""
+    catalog = Catalog({s.name.lower(): s for s in streams})
+    refusals: list[tuple[str, str]] = []
+    for form in FORMS:
+        reason = form.refusal(core, catalog)
+        if reason is None:
+            return Taken(form.name, form.see(core, catalog), tuple(refusals))
+        refusals.append((form.name, reason))
+    return Taken("", None, tuple(refusals))
+
+
+def form_named(name: str) -> Form:
+    """The form that a stored document or a task names."""
+    return next(form for form in FORMS if form.name == name)

@@ -8,7 +8,6 @@ the limits, and what `explain` says about it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -29,6 +28,7 @@ from weir.algebra.nodes import (
 from weir.algebra.schema import Catalog, Stream
 from weir.families.attributes import Attributes, params_of, too_many_residuals, with_values
 from weir.families.boxes import Disjunct, template
+from weir.families.contract import Checked
 from weir.families.instances import resolve
 from weir.families.parts import parts_of
 from weir.families.segments import Group, Segment
@@ -45,22 +45,6 @@ _GUARD_TEXT = (
     "written as a difference (a.x - b.y < 3) it is not"
 )
 _ANY_BOXES = 1 << 30
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What queries of one shape need.
-
-    A residual is a derived attribute, named by its canonical text. Quotas are counted by stream over *distinct*
-    residuals, so whoever checks one goes through `residuals_of`: it has an entry for every stream that the queries
-    read (one for a selection, one or two for a join), and equal texts of one stream are one residual, whichever
-    family or side they come from.
-    """
-
-    boxes_per_query: int
-    attributes: tuple[str, ...]  # the columns that are compared; of a join as stream.column
-    residuals: tuple[str, ...]  # all of them
-    residuals_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the stream's name
 
 
 def refusal(query: Query, catalog: Catalog) -> str | None:

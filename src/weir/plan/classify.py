@@ -1,8 +1,7 @@
-"""Which family runs a query: the first of FAMILIES that takes it; why the earlier ones did not is kept.
+"""Which families run a query: of each core the first form that takes it; why the earlier ones did not is kept.
 
-A family takes all queries of one form (selections over one stream, joins of two streams, …). `classify` knows no
-family by name: each says itself what it refuses and why. What no family takes is refused here, in the words of the
-part that stands in the way, and so is a window that its stream cannot fill.
+`classify` knows no form by name: each says itself what it refuses and why. What no form takes, or no finish does, is
+refused here, in the words of the part that stands in the way, and so is a window that its stream cannot fill.
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from weir.algebra.nodes import Distinct, GroupBy, Join, Node, Project, Query, Scan, Select, SetOperation
+from weir.algebra.nodes import GroupBy, Join, Node, Project, Query, Scan, Select, SetOperation
+from weir.algebra.rebuild import inputs, scans
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
-from weir.families.registry import FAMILIES
+from weir.families.contract import Seen
+from weir.families.registry import FORMS, take
+from weir.plan.cores import Cores, NoFinishError, cores_of
 from weir.plan.windows import check_window
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
@@ -24,34 +26,47 @@ from weir.sql.position import refuse as refusal_at
 
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 _EXECUTED = (
-    "selections over one stream and joins of up to six can: "
+    "selections over one stream and joins of up to six can, DISTINCT and UNION of them too: "
     "SELECT … FROM a WHERE …, SELECT … FROM a JOIN b ON a.x = b.y WHERE …"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Classified:
-    """The family that runs a query ("" when none does) and why earlier ones refused it."""
+    """A query's cores and finish, how each core is seen by the form that runs it, and why earlier forms refused."""
 
-    family: str
-    refusals: tuple[tuple[str, str], ...]  # (family, reason)
+    parts: Cores | None  # None: no finish does what it asks for
+    seen: tuple[Seen, ...]  # by core, if all of them are taken
+    forms: tuple[str, ...]  # by core, the name of its form
+    refusals: tuple[tuple[str, str], ...]  # (form, reason)
+
+    @property
+    def family(self) -> str:
+        """The forms that run it, for people; "" when it cannot be run."""
+        return ", ".join(dict.fromkeys(self.forms))
 
 
 def classify(query: Query, catalog: Catalog, settings: Settings, *, refuse: bool = True) -> Classified:
-    """The first family that takes the query; RegisterError, unless told otherwise, if there is none."""
-    refusals: list[tuple[str, str]] = []
-    family = ""
-    for candidate in FAMILIES:
-        reason = candidate.refusal(query, catalog)
-        if reason is None:
-            family = candidate.name
-            break
-        refusals.append((candidate.name, reason))
+    """How the query is run; RegisterError, unless told otherwise, if it cannot be."""
+    found = _classified(query, catalog)
     if refuse:
-        if not family:
-            raise refused(query, refusals)
+        if not found.seen:
+            raise refused(query, found.refusals)
         check_windows(query, catalog, settings)
-    return Classified(family, tuple(refusals))
+    return found
+
+
+def _classified(query: Query, catalog: Catalog) -> Classified:
+    try:
+        parts = cores_of(query)
+    except NoFinishError as missing:
+        return Classified(None, (), (), tuple((form.name, str(missing)) for form in FORMS))
+    taken = [take(core, catalog) for core in parts.cores]
+    refusals = tuple(dict.fromkeys(pair for one in taken for pair in one.refusals))
+    seen = tuple(one.seen for one in taken if one.seen is not None)
+    if len(seen) < len(taken):
+        return Classified(parts, (), (), next(one.refusals for one in taken if one.seen is None))
+    return Classified(parts, seen, tuple(one.form for one in taken), refusals)
 
 
 def check_windows(query: Query, catalog: Catalog, settings: Settings) -> None:
@@ -70,23 +85,30 @@ def check_windows(query: Query, catalog: Catalog, settings: Settings) -> None:
 
 
 def part_of(query: Query) -> tuple[str, tuple[str, ...]]:
-    """What makes a query more than a selection, in words, and the keywords to look for in its text."""
-    node: Node = query.root
+    """What stands in the way of a query, in words, and the keywords to look for in its text."""
+    node = _obstacle(query.root) or query.root
     if isinstance(node, SetOperation):
         return f"{node.kind.upper()}{' ALL' if node.all else ''}", (node.kind.upper(), "MINUS")
-    if isinstance(node, Distinct):
-        return "DISTINCT", ("DISTINCT",)
     if isinstance(node, GroupBy):
         return ("GROUP BY", ("GROUP BY",)) if node.keys else ("an aggregate over all rows", _AGGREGATES)
     assert isinstance(node, Project)
     child = node.child.child if isinstance(node.child, Select) else node.child
     if isinstance(child, Join):
-        names = ", ".join(f"'{s.relation}'" for s in query.sources)
-        return f"a join of {len(query.sources)} sources ({names})", ("FROM",)
+        names = ", ".join(f"'{s.relation}'" for s in scans(child))
+        return f"a join of {len(child.children)} sources ({names})", ("FROM",)
     assert isinstance(child, Scan)
     if child.is_table:
         return f"a query of the table '{child.relation}' alone", ("FROM",)
     return f"this query of '{child.relation}'", ("SELECT",)
+
+
+def _obstacle(node: Node) -> Node | None:
+    """The first part below that may be what cannot be executed; a block of streams only if there is no other."""
+    if isinstance(node, GroupBy) or (isinstance(node, SetOperation) and node.kind != "union"):
+        return node
+    if isinstance(node, Project):
+        return node if any(scan.is_table for scan in scans(node)) or isinstance(node.child, Join) else None
+    return next((found for child in inputs(node) if (found := _obstacle(child)) is not None), None)
 
 
 def refused(query: Query, refusals: Sequence[tuple[str, str]]) -> RegisterError:

@@ -12,6 +12,7 @@ from weir.algebra.format import expression_text, tree_text
 from weir.algebra.nodes import Node, Query, Scan
 from weir.algebra.schema import Catalog
 from weir.plan.classify import Classified
+from weir.plan.cores import CoreRows, finish_text
 from weir.plan.join_factors import join_factors, joins_of
 from weir.plan.planner import plan
 from weir.plan.update_pattern import UpdatePattern, pattern_of
@@ -45,6 +46,8 @@ def explain(query: Query, catalog: Catalog, classified: Classified, details: Map
     for scan in planned.sources:
         lines.append(f"source {scan.alias}: {_source(scan, catalog)}")
     lines.append(f"family: {classified.family or 'none, it cannot be executed yet'}")
+    if classified.parts is not None and not isinstance(classified.parts.finish, CoreRows):
+        lines.append(f"finish: {finish_text(classified.parts.finish)}")
     lines += [f"refused by {family}: {reason}" for family, reason in classified.refusals]
     lines += [f"{name}: {value}" for name, value in details.items()]
     return "\n".join(lines)

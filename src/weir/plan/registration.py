@@ -7,7 +7,7 @@ are one parsed text and columns of constants; nothing here loops over queries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,9 +31,8 @@ from weir.algebra.schema import (
     decimal,
 )
 from weir.errors import RegisterError, did_you_mean
-from weir.families import joins, many_joins, selection
-from weir.families.selection import Checked
-from weir.plan.classify import Classified, classify, refused
+from weir.families.contract import Checked
+from weir.plan.classify import Classified, check_windows, classify, refused
 from weir.plan.windows import check_window
 from weir.settings import Settings
 from weir.sql.lower import lower
@@ -43,33 +42,35 @@ from weir.store.rows import arrow_type
 
 
 @dataclass(frozen=True)
-class Registration:
-    """A query (or one for each row of constants) that may be registered."""
+class Planned:
+    """A query and how it is run."""
 
-    sql: str
     query: Query
-    shape: Shape
     classified: Classified
-    streams: tuple[Stream, ...]  # that it reads: of a join by side, of a selection its one
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """By core, under which name its results are kept."""
+        return tuple(seen.family.channel for seen in self.classified.seen)
+
+
+@dataclass(frozen=True)
+class Registration(Planned):
+    """A query (or one for each row of constants) that may be registered.
+
+    What is classified is its shape: what constants decide, queries with other constants must not need.
+    """
+
+    shape: Shape
+    streams: Mapping[str, Stream]  # that it reads, by lower-case name
     settings: Settings
-
-    @property
-    def stream(self) -> Stream:
-        """The first of its streams; the only one of a selection."""
-        return self.streams[0]
-
-    @property
-    def channel(self) -> str:
-        """Under which name matches are kept: the stream's of a selection, `a~b` for a join with these sides."""
-        return "~".join(s.name for s in self.streams)
 
     def check(self, constants: pa.Table) -> Checked:
         """Refuse constants whose windows do not fit into `keep`, or that need too many boxes or residuals."""
-        by_name = {s.name.lower(): s for s in self.streams}
         for scan in self.shape.query.sources:
             if not scan.is_table:
-                check_window_constants(scan.window, by_name[scan.relation.lower()], constants)
-        return check(self.classified.family, self.shape.query, constants, self.streams, self.settings)
+                check_window_constants(scan.window, self.streams[scan.relation.lower()], constants)
+        return Checked.union([seen.check(constants, self.settings) for seen in self.classified.seen])
 
 
 def plan_registration(
@@ -87,46 +88,24 @@ def plan_registration(
         if params is None and refuse:
             raise RegisterError(f"parameter ':{name}' has no value", hint="pass params={...}, or use register_many")
     query = lower(parsed, catalog, {n: t for n, t in given.items() if t is not None})
-    return registration_of(sql, query, catalog, settings, refuse=refuse)
-
-
-def registration_of(
-    sql: str, query: Query, catalog: Catalog, settings: Settings, *, refuse: bool = True
-) -> Registration:
-    """The registration of a query that is lowered, by its own text or from a stored shape."""
-    classified = classify(query, catalog, settings, refuse=refuse)
     shape = shape_of(query)
-    stored = classify(shape.query, catalog, settings, refuse=False)
-    if stored.family != classified.family:
-        # What constants decide, a shape that stands for other constants must not need.
-        if refuse and not stored.family:
-            raise refused(query, stored.refusals)
-        classified = stored
-    names: tuple[str, ...]
-    if classified.family == joins.name:
-        names = joins.joined(shape.query, catalog).family.streams
-    elif classified.family == many_joins.name:
-        names = many_joins.joined(shape.query, catalog).family.streams
-    else:
-        names = tuple(s.relation for s in query.sources if not s.is_table)
-    if not names:
+    classified = classify(shape.query, catalog, settings, refuse=False)
+    if refuse:
+        if not classified.seen:
+            raise refused(query, classified.refusals)
+        check_windows(query, catalog, settings)
+    streams = {s.relation.lower(): catalog.streams[s.relation.lower()] for s in query.sources if not s.is_table}
+    if not streams:
         raise RegisterError("a standing query reads at least one stream, this one reads only tables")
-    streams = tuple(catalog.streams[n.lower()] for n in names)
-    return Registration(sql, query, shape, classified, streams, settings)
+    return Registration(query, classified, shape, streams, settings)
 
 
-def check(family: str, query: Query, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
-    """What queries of a shape need in their family; RegisterError if that is over a limit of `settings`.
-
-    `query` is the shape's, `streams` are as `Registration.streams` has them (for a stored group: those that its
-    channel names). A stream's quota of residuals is not checked here, because other groups share it: see
-    `Checked.residuals_of`.
-    """
-    if family == joins.name:
-        return joins.check(query, constants, streams, settings)
-    if family == many_joins.name:
-        return many_joins.check(query, constants, streams, settings)
-    return selection.check(query, constants, streams[0], settings)
+def stored_shape(text: str, types: Sequence[DataType], catalog: Catalog, settings: Settings) -> Planned:
+    """A shape that was registered, as it is run."""
+    query = lower_shape(text, types, catalog, settings)
+    classified = classify(query, catalog, settings, refuse=False)
+    assert classified.seen, f"'{text}' was registered, yet cannot be run: {classified.refusals}"
+    return Planned(query, classified)
 
 
 def check_window_constants(window: Window, stream: Stream, constants: pa.Table) -> None:

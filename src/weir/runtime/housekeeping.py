@@ -1,6 +1,6 @@
 """Housekeeping: what the running job does beside its batches, on one thread of its own.
 
-Match files are turned into runs by query, for every stream and for every channel that joins were registered on;
+Match files are turned into runs by query, for every channel that queries were registered on;
 expired and orphaned files are removed. Nothing here is on the path of a batch, nothing here is needed for an answer;
 what goes wrong is kept for `progress` and tried again later.
 """
@@ -12,10 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from weir.errors import WeirError
 from weir.settings import Settings
-from weir.store.catalog import CatalogLog
 from weir.store.files import Files
 from weir.store.ledger import Ledger
-from weir.store.matches import CHANNEL
 from weir.store.registry import Registry
 from weir.store.runs import compact
 from weir.store.state import State
@@ -56,10 +54,8 @@ class Housekeeping:
 
     def _compact(self, batch: int) -> None:
         self._state.refresh(Ledger(self.files))
-        for stream in CatalogLog(self.files).read().streams.values():
-            compact(self.files, self._state, stream.name)
         self._registry.refresh()
-        for channel in sorted({group.stream for group in self._registry.groups() if CHANNEL in group.stream}):
+        for channel in sorted({channel for group in self._registry.groups() for channel in group.channels}):
             compact(self.files, self._state, channel)
 
     def _vacuum(self, batch: int) -> None:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from weir.algebra.schema import Kind, Stream
 from weir.runtime import faults
+from weir.runtime.reports import schema_of
 from weir.runtime.sources import struct_name
 from weir.store.files import Files, open_files
 from weir.store.rows import REASON, arrow_schema, read_table, times_us, write_table
@@ -25,20 +26,7 @@ REPORT_DDL = (
     "slice int, stream string, path string, count bigint, t_min bigint, t_max bigint, "
     "late_path string, late_count bigint, reasons string, ticket bigint"
 )
-REPORT = pa.schema(
-    [
-        ("slice", pa.int32()),
-        ("stream", pa.string()),
-        ("path", pa.string()),
-        ("count", pa.int64()),
-        ("t_min", pa.int64()),
-        ("t_max", pa.int64()),
-        ("late_path", pa.string()),
-        ("late_count", pa.int64()),
-        ("reasons", pa.string()),
-        ("ticket", pa.int64()),
-    ]
-)
+REPORT = schema_of(REPORT_DDL)
 RESERVED = -(2**63)
 
 

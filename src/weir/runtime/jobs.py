@@ -16,13 +16,14 @@ import numpy as np
 
 from weir.algebra.schema import Catalog
 from weir.errors import RunError
-from weir.families.many_joins import ManyFamily
+from weir.families.contract import Tuning
+from weir.families.registry import form_named
 from weir.runtime import ingest, match
 from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
-from weir.runtime.match import JoinTask, MatchTask, RowRange, match_task
+from weir.runtime.match import FamilyTask, MatchTask, RowRange, match_task
 from weir.runtime.partners import PartnerRefs, PartnerSegments
-from weir.runtime.segments import JoinRef, Prepared, QuerySegments
+from weir.runtime.segments import FamilyRef, QuerySegments
 from weir.store.ledger import MatchFile, Plan, RowFile
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class TaskJobs(ABC):
         self.segments = segments
         self.partners = partners
         self.slices = slices
-        self.choices: dict[str, list[int]] = {}  # by join family: events that each strategy processed
+        self.choices: dict[str, dict[str, int]] = {}  # by family with strategies: events that each processed
 
     @abstractmethod
     def run_ingest(self, task: IngestTask) -> list[dict[str, Any]]:
@@ -130,36 +131,29 @@ class TaskJobs(ABC):
         """Prepare what tasks read, and run them; _DamagedError when a cache was no longer what it had been."""
         prepared = self.segments.prepare(plan.registry, demoted, catalog)
         arriving = {f.stream for f in rows}
-        partners: list[tuple[JoinRef, PartnerRefs]] = []
-        self.partners.retain(prepared.joins)
+        met: list[tuple[FamilyRef, PartnerRefs]] = []
+        self.partners.retain(prepared.families)
         try:
-            for join in prepared.joins:
-                if arriving.isdisjoint(join.family.streams):
-                    continue
-                streams = [catalog.streams[name.lower()] for name in join.family.streams]
-                found = self.partners.prepare(join, streams, self.context.state, rows)
-                partners.append((join, found))
-            if not partners and not any(prepared.selections.values()):
+            for of in prepared.families:
+                if not arriving.isdisjoint(of.family.streams):
+                    streams = [catalog.streams[name.lower()] for name in of.family.streams]
+                    met.append((of, self.partners.prepare(of, streams, self.context.state, rows)))
+            if not met:
                 return []
-            task = self._match_task(plan, rows, slices, prepared, partners, catalog)
+            task = self._match_task(plan, rows, slices, met, catalog)
             reports = self.run_match(task)
-            counted = np.array([r["choices"] for r in reports], np.int64)
-            self.choices = {}
-            for k, matched in enumerate(task.joins):
-                if matched.is_many:
-                    continue
-                self.choices[matched.name] = np.split(counted, len(task.joins), axis=1)[k].sum(axis=0).tolist()
+            self.choices = _choices(task, reports)
             return reports
         except Exception as error:
-            whole = self.segments.are_whole(prepared) and all(self.partners.are_whole(p) for _, p in partners)
+            whole = self.segments.are_whole(prepared) and all(self.partners.are_whole(p) for _, p in met)
             if whole:
                 raise
             self.segments.forget_damaged(prepared)
-            for _, found in partners:
+            for _, found in met:
                 self.partners.forget_damaged(found)
             raise _DamagedError from error
         finally:
-            for _, found in partners:
+            for _, found in met:
                 self.partners.forget(found)
 
     def _match_task(
@@ -167,37 +161,38 @@ class TaskJobs(ABC):
         plan: Plan,
         rows: tuple[RowFile, ...],
         slices: tuple[tuple[RowRange, ...], ...],
-        prepared: Prepared,
-        partners: Sequence[tuple[JoinRef, PartnerRefs]],
+        met: Sequence[tuple[FamilyRef, PartnerRefs]],
         catalog: Catalog,
     ) -> MatchTask:
         settings = self.context.settings
         rows_count = sum(f.count for f in rows)
-        joins = []
-        for join, found in partners:
-            family = join.family
-            joins.append(
-                JoinTask(
-                    tuple(catalog.streams[name.lower()] for name in family.streams),
-                    family.name,
-                    family.channel,
-                    join.segments,
-                    tuple(found.met(side) for side in range(len(family.streams))),
-                    isinstance(family, ManyFamily),
-                )
-            )
+        families = []
+        for of, found in met:
+            streams = tuple(catalog.streams[name.lower()] for name in of.family.streams)
+            partners = tuple(found.met(side) for side in range(len(streams)))
+            families.append(FamilyTask(of.form, of.family.name, of.family.channel, streams, of.segments, partners))
         return MatchTask(
             location=self.context.files.location,
             batch=plan.batch,
             slices=slices,
-            segments=prepared.selections,
+            families=tuple(families),
             pairs_max=max(1, settings.pairs_per_batch_max // len(slices)),
             # Half of an even share, so that a query that is heavy in all is named even if slices differ.
             heavy_min=max(1, int(max(settings.demote_pairs_min, settings.demote_share * rows_count) / len(slices) / 2)),
-            joins=tuple(joins),
-            join_strategy=settings.join_strategy,
-            costs=self.partners.costs,
+            tuning=Tuning(settings.join_strategy, self.partners.costs),
         )
+
+
+def _choices(task: MatchTask, reports: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """By family how many events each of its strategies processed, over all slices."""
+    counted = np.array([r["choices"] for r in reports], np.int64).sum(axis=0)
+    found, start = {}, 0
+    for of in task.families:
+        names = form_named(of.form).strategies
+        if names:
+            found[of.name] = dict(zip(names, counted[start : start + len(names)].tolist(), strict=True))
+        start += len(names)
+    return found
 
 
 class SparkJobs(TaskJobs):

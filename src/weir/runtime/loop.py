@@ -31,6 +31,7 @@ from weir.settings import Settings
 from weir.store.catalog import CatalogLog, Identity
 from weir.store.files import Files, unique
 from weir.store.ledger import RESTORE, Done, LateFile, Ledger, MatchFile, Plan, RowFile
+from weir.store.matches import CHANNEL
 from weir.store.registry import Ids, Registry
 from weir.store.state import State
 
@@ -300,7 +301,8 @@ def _heavy(context: Context, rows: tuple[RowFile, ...], report: MatchReport) -> 
         new_rows[file.stream] = new_rows.get(file.stream, 0) + file.count
     found = set()
     for query, pairs in report.heavy.items():
-        streams = context.registry.group_of(query).streams
+        group = context.registry.group_of_core(query)
+        streams = group.channels[group.core_of(query)].split(CHANNEL)
         if len(streams) == 1:
             limit = settings.demote_share * new_rows.get(streams[0], 0)
         else:

@@ -1,9 +1,9 @@
 """The match job: one stage; each task runs its slice of the batch's new rows against all standing queries.
 
-Shard the delta, share the rest: a task maps the query segments (main and tail) of its host and the partner rows of
-join families, and reads only immutable files. It writes one match file: for every event the affected query ids, and
-for joins the partner rows too. Volume is bounded: a task counts, and reports instead of writing when its share of the
-budget is exceeded.
+Shard the delta, share the rest: a task maps the query segments (main and tail) and the partner rows of every family of
+its host, and reads only immutable files. It writes one match file: for every event the affected cores, and for joins
+the partner rows too. Volume is bounded: a task counts, and reports instead of writing when its share of the budget is
+exceeded. Which forms of queries there are is known to `weir.families` alone.
 
 Joins, Δ(R ⋈ S) = ΔR ⋈ S + (R + ΔR) ⋈ ΔS: new rows of side 0 meet the old rows of side 1, new rows of side 1 the old
 and the new ones of side 0. Of more sides, new rows of one meet the old rows of all others and the new ones of the sides
@@ -12,48 +12,32 @@ before it. Each result is found once, whichever side came last, also within a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import Stream
-from weir.families.join_matching import CHOICES, JoinMatches
-from weir.families.join_segments import JoinSegment
-from weir.families.many_rows import EventRows, ManyRows, Pool
-from weir.families.many_segments import ManySegment
-from weir.families.partner_rows import PartnerRows
-from weir.families.selection import Segment
+from weir.families.contract import NewRows, QuerySegment, Results, Tuning
+from weir.families.registry import form_named
 from weir.index.boxes import OverBudget
-from weir.index.joins.costs import DEFAULT, Costs
 from weir.runtime import faults
+from weir.runtime.reports import schema_of
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
-from weir.store.matches import JoinPiece, Piece, write_matches
+from weir.store.matches import Piece, write_matches
 from weir.store.rows import read_table, times_us
 
 REPORT_DDL = (
     "slice int, path string, pairs bigint, events bigint, over_budget boolean, ids array<bigint>, "
     "counts array<bigint>, choices array<bigint>"
 )
-REPORT = pa.schema(
-    [
-        ("slice", pa.int32()),
-        ("path", pa.string()),
-        ("pairs", pa.int64()),
-        ("events", pa.int64()),
-        ("over_budget", pa.bool_()),
-        ("ids", pa.list_(pa.int64())),
-        ("counts", pa.list_(pa.int64())),
-        ("choices", pa.list_(pa.int64())),
-    ]
-)
-S = TypeVar("S", JoinSegment, ManySegment)
-P = TypeVar("P", PartnerRows, ManyRows)
+REPORT = schema_of(REPORT_DDL)
 COUNTED_MAX = 1 << 40  # pairs of one query in a slice …
 PAIRS_MAX = 1 << 62  # … and of all of them: beyond that nobody counts
+SPARSE_SHARE = 3  # events are listed when at most a third of them have results: an offset takes 8 bytes, an id 4 more
 REPORTED_IDS_MAX = 100_000  # of a slice that is over budget, the heaviest queries that are named to the driver
 
 
@@ -77,15 +61,15 @@ class SegmentRef:
 
 
 @dataclass(frozen=True)
-class JoinTask:
-    """One join family: its query segments, and the partner rows that events of each side meet."""
+class FamilyTask:
+    """One family: its query segments, and the partner rows that events of each side meet."""
 
-    streams: tuple[Stream, ...]  # by side
-    name: str  # of the family
+    form: str
+    name: str
     channel: str
+    streams: tuple[Stream, ...]  # by side
     segments: tuple[SegmentRef, ...]
     partners: tuple[tuple[tuple[str, ...], ...], ...]  # files, by the side of the events and then by their own
-    is_many: bool = False  # of a family of joins of many streams
 
 
 @dataclass(frozen=True)
@@ -95,28 +79,10 @@ class MatchTask:
     location: str
     batch: int
     slices: tuple[tuple[RowRange, ...], ...]
-    segments: Mapping[str, tuple[SegmentRef, ...]]  # by stream; ids ascend from one segment to the next
+    families: tuple[FamilyTask, ...]
     pairs_max: int  # of one slice
-    heavy_min: int  # queries with at least this many matches in a slice are reported
-    joins: tuple[JoinTask, ...] = ()
-    join_strategy: str = "auto"
-    costs: Costs = DEFAULT  # what the choice of a strategy goes by
-
-
-def merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Join CSR lists over the same events; every id of a later part is larger than those of an earlier one."""
-    if len(parts) == 1:
-        return parts[0]
-    counts = [np.diff(offsets) for offsets, _ in parts]
-    offsets = np.zeros(len(counts[0]) + 1, np.int64)
-    np.cumsum(sum(counts), out=offsets[1:])
-    items = np.empty(offsets[-1], np.int64)
-    start = offsets[:-1].copy()
-    for (part_offsets, part_items), count in zip(parts, counts, strict=True):
-        shift = np.repeat(start - part_offsets[:-1], count)
-        items[np.arange(len(part_items)) + shift] = part_items
-        start += count
-    return offsets, items
+    heavy_min: int  # cores with at least this many results in a slice are reported
+    tuning: Tuning
 
 
 def _muted(files: Files, ref: SegmentRef, count: int) -> np.ndarray:
@@ -132,131 +98,62 @@ class _Slice:
         self.task = task
         self.files = files
         self.pieces: list[Piece] = []
-        self.joins: list[JoinPiece] = []
         self.pairs = 0
         self.over = False
         self.reported_max: int | None = REPORTED_IDS_MAX  # None: all, because they can only be demoted together
-        self.choices = np.zeros((len(task.joins), len(CHOICES)), np.int64)  # events by family and strategy
-        self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, pairs of each slot
-        self._selections: dict[str, list[tuple[str, Segment, np.ndarray]]] = {}
-        self._joins: dict[str, tuple[JoinSegment | ManySegment, np.ndarray]] = {}
-        self._partners: dict[str, PartnerRows | ManyRows] = {}
-        self._pools: dict[tuple[str, ...], Pool] = {}
+        # By family, events that each strategy processed.
+        self.choices = [np.zeros(len(form_named(of.form).strategies), np.int64) for of in task.families]
+        self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, results of each slot
+        self._segments: dict[str, tuple[QuerySegment, np.ndarray]] = {}
+        self._rows: dict[str, Any] = {}
 
     def match(self, rows: RowRange) -> None:
+        """Match some new rows of one file with every family that reads their stream."""
         table = read_table(self.files, rows.path).slice(rows.start, rows.count)
-        self._match_selections(rows, table)
-        for number, join in enumerate(self.task.joins):
-            for side, stream in enumerate(join.streams):
-                if stream.name != rows.stream:
+        row_ids = np.arange(rows.first_row, rows.first_row + rows.count, dtype=np.int64)
+        for number, of in enumerate(self.task.families):
+            for side, stream in enumerate(of.streams):
+                if stream.name == rows.stream:
+                    new = NewRows(table, row_ids, times_us(table, stream).to_numpy())
+                    self._match(number, of, side, new)
+
+    def _match(self, number: int, of: FamilyTask, side: int, new: NewRows) -> None:
+        """Match new rows of one side with the partners they meet."""
+        partners = [[self._rows_of(of, path) for path in paths] for paths in of.partners[side]]
+        for ref in of.segments:
+            segment, muted = self._segment_of(of, ref)
+            for found in segment.match(side, new, partners, muted, self._left, self.task.tuning):
+                if isinstance(found, OverBudget):
+                    self._count(ref.path, segment.ids, found.counts)
+                    self.over = True
+                    self.reported_max = None if found.is_shared else self.reported_max
                     continue
-                if join.is_many:
-                    self._match_many(join, side, rows, table)
-                else:
-                    self.choices[number] += self._match_join(join, side, rows, table)
+                if found.choices is not None:
+                    self.choices[number] += found.choices[: len(self.choices[number])]
+                if len(found.slots):
+                    self._count(ref.path, segment.ids, np.bincount(found.slots, minlength=len(segment.ids)))
+                    if not self.over:
+                        self.pieces.append(_piece(of.channel, side, new, segment.ids, found))
 
     def _left(self) -> int:
-        """All ranges and segments of a slice share its budget; once it is spent, matches are only counted."""
+        """All ranges and segments of a slice share its budget; once it is spent, results are only counted."""
         return 0 if self.over else self.task.pairs_max - self.pairs
-
-    def _match_selections(self, rows: RowRange, table: pa.Table) -> None:
-        parts = []
-        for path, segment, muted in self._selections_of(rows.stream):
-            found = segment.match(table, muted, self._left())
-            if isinstance(found, OverBudget):
-                self._count(path, segment.ids, found.counts)
-                self.over = True
-            else:
-                parts.append((found.offsets, segment.ids[found.slots]))
-                self._count(path, segment.ids, np.bincount(found.slots, minlength=len(segment.ids)))
-        if parts and not self.over:
-            self.pieces.append(Piece(rows.stream, rows.first_row, *merge(parts)))
-
-    def _match_join(self, join: JoinTask, side: int, rows: RowRange, table: pa.Table) -> np.ndarray:
-        """Join new rows of one side with the partners they meet; returns the events that each strategy processed."""
-        choices = np.zeros(len(CHOICES), np.int64)
-        times = times_us(table, join.streams[side]).to_numpy()
-        for ref in join.segments:
-            segment, muted = self._join_of(ref, JoinSegment)
-            for path in join.partners[side][1 - side]:
-                found = segment.match(
-                    side,
-                    table,
-                    times,
-                    self._partners_of(path, PartnerRows),
-                    muted,
-                    self._left(),
-                    costs=self.task.costs,
-                    strategy=self.task.join_strategy,
-                )
-                if isinstance(found, JoinMatches):
-                    choices += found.choices
-                self._add(join, side, rows, ref.path, segment.ids, found)
-        return choices
-
-    def _match_many(self, join: JoinTask, side: int, rows: RowRange, table: pa.Table) -> None:
-        """Join new rows of one side with the rows of all others that they meet."""
-        pools = {s: self._pool_of(paths) for s, paths in enumerate(join.partners[side]) if s != side}
-        row_ids = np.arange(rows.first_row, rows.first_row + rows.count, dtype=np.int64)
-        events = EventRows(table, row_ids, times_us(table, join.streams[side]).to_numpy())
-        for ref in join.segments:
-            segment, muted = self._join_of(ref, ManySegment)
-            found = segment.match(side, events, pools, muted, self._left())
-            self._add(join, side, rows, ref.path, segment.ids, found)
-
-    def _add(
-        self,
-        join: JoinTask,
-        side: int,
-        rows: RowRange,
-        path: str,
-        ids: np.ndarray,
-        found: JoinMatches | OverBudget,
-    ) -> None:
-        """Keep what events of one side were joined with, if there is room for it."""
-        if isinstance(found, OverBudget):
-            self._count(path, ids, found.counts)
-            self.over = True
-            self.reported_max = None if found.is_shared else self.reported_max
-        elif len(found.slots):
-            self._count(path, ids, np.bincount(found.slots, minlength=len(ids)))
-            if not self.over:
-                events, items = found.events + rows.first_row, ids[found.slots]
-                self.joins.append(JoinPiece(join.channel, side, events, found.offsets, items, found.partners))
 
     def _count(self, path: str, ids: np.ndarray, new: np.ndarray) -> None:
         self.pairs += int(new.sum())
         counted = self._counts.get(path)
         self._counts[path] = (ids, np.minimum(new if counted is None else counted[1] + new, COUNTED_MAX))
 
-    def _selections_of(self, stream: str) -> list[tuple[str, Segment, np.ndarray]]:
-        if stream not in self._selections:
-            opened = []
-            for ref in self.task.segments.get(stream, ()):
-                segment = Segment.from_arrays(*read_arrays(self.files, ref.path))
-                opened.append((ref.path, segment, _muted(self.files, ref, len(segment.ids))))
-            self._selections[stream] = opened
-        return self._selections[stream]
+    def _segment_of(self, of: FamilyTask, ref: SegmentRef) -> tuple[QuerySegment, np.ndarray]:
+        if ref.path not in self._segments:
+            segment = form_named(of.form).open(*read_arrays(self.files, ref.path))
+            self._segments[ref.path] = segment, _muted(self.files, ref, len(segment.ids))
+        return self._segments[ref.path]
 
-    def _join_of(self, ref: SegmentRef, kind: type[S]) -> tuple[S, np.ndarray]:
-        if ref.path not in self._joins:
-            segment = kind.from_arrays(*read_arrays(self.files, ref.path))
-            self._joins[ref.path] = segment, _muted(self.files, ref, len(segment.ids))
-        found, muted = self._joins[ref.path]
-        assert isinstance(found, kind), f"{ref.path} is a {type(found).__name__}"
-        return found, muted
-
-    def _partners_of(self, path: str, kind: type[P]) -> P:
-        if path not in self._partners:
-            self._partners[path] = kind.from_arrays(*read_arrays(self.files, path))
-        found = self._partners[path]
-        assert isinstance(found, kind), f"{path} is a {type(found).__name__}"
-        return found
-
-    def _pool_of(self, paths: tuple[str, ...]) -> Pool:
-        if paths not in self._pools:
-            self._pools[paths] = Pool([self._partners_of(path, ManyRows) for path in paths])
-        return self._pools[paths]
+    def _rows_of(self, of: FamilyTask, path: str) -> Any:
+        if path not in self._rows:
+            self._rows[path] = form_named(of.form).open_rows(*read_arrays(self.files, path))
+        return self._rows[path]
 
     def heaviest(self, least: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids and pairs of the queries with at least so many, the heaviest first; not too many of them."""
@@ -270,6 +167,18 @@ class _Slice:
         return all_ids[order], all_weights[order]
 
 
+def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Results) -> Piece:
+    """Results as a match file has them; of events in a row those without results are left out if they are many."""
+    if found.events is not None:
+        return Piece(channel, side, new.row_ids[found.events], found.offsets, ids[found.slots], found.partners)
+    events, offsets = new.row_ids, found.offsets
+    counts = np.diff(offsets)
+    some = np.flatnonzero(counts)
+    if SPARSE_SHARE * len(some) < len(events):
+        events, offsets = events[some], np.concatenate([offsets[:1], offsets[1:][some]])
+    return Piece(channel, side, events, offsets, ids[found.slots], found.partners)
+
+
 def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     """Match one slice and write its file; the report says where it is, or that it would be too large."""
     files = open_files(task.location)
@@ -277,7 +186,7 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     for rows in task.slices[number]:
         found.match(rows)
     faults.reach("match worker, mid-file")
-    path = None if found.over else write_matches(files, task.batch, found.pieces, found.joins)
+    path = None if found.over else write_matches(files, task.batch, found.pieces)
     ids, weights = found.heaviest(1 if found.over else task.heavy_min)
     return {
         "slice": number,
@@ -287,7 +196,7 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
         "over_budget": found.over,
         "ids": ids.tolist(),
         "counts": weights.tolist(),
-        "choices": found.choices.ravel().tolist(),
+        "choices": [int(n) for of in found.choices for n in of],
     }
 
 

@@ -1,6 +1,7 @@
 """What a sink gets: the matches of a done batch with their rows, as a Spark DataFrame.
 
     query           the query's id
+    core            which of its cores it is a result of, from 0; a query without UNION has one
     stream, row     the event: a new row of the batch
     time            the event's time
     partner_stream, partner_row    the row that the event was joined with, of several the first; NULL for a selection
@@ -18,7 +19,7 @@ expired in the meantime is NULL. Match files are read piece by piece and handed 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ from weir.algebra.schema import Stream
 from weir.runtime.loop import Context
 from weir.store.files import Files, open_files
 from weir.store.ledger import Done
-from weir.store.matches import CHANNEL, channels_of, read_joins, read_matches
+from weir.store.matches import CHANNEL, channels_of, read_matches
+from weir.store.registry import GroupRef
 from weir.store.rows import arrow_schema, read_table, times_us
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 100_000
 HEAD = {
     "query": "bigint",
+    "core": "int",
     "stream": "string",
     "row": "bigint",
     "time": "timestamp",
@@ -76,10 +79,34 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Block:
-    """Some matches: query ids, events and (of joins) partners, by side."""
+class _Owners:
+    """Which query a core belongs to: by group of registrations its first id and how many queries it has."""
 
-    queries: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Sequence[GroupRef]) -> _Owners:
+        """Neighbours of one core each are one entry: a core's query is then itself."""
+        wanted = [(0, 1 << 62)]
+        for group in groups:
+            if group.cores > 1:
+                wanted += [(group.first_id, group.count), (group.end_id, 1 << 62)]
+        first, count = np.array(wanted, np.int64).T
+        return cls(first, count)
+
+    def split(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The query of each core, and the core's number in it."""
+        group = np.searchsorted(self.first, ids, side="right") - 1
+        inside = ids - self.first[group]
+        return self.first[group] + inside % self.count[group], inside // self.count[group]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some matches: ids of cores, events and (of joins) partners, by side."""
+
+    cores: np.ndarray
     stream: str
     rows: np.ndarray
     partner_streams: tuple[str, ...] = ()
@@ -87,12 +114,13 @@ class _Block:
 
 
 def matches_frame(session: SparkSession, context: Context, done: Done, slices: int) -> DataFrame:
-    """The matches of a done batch: query, stream, row, time, partner_stream, partner_row, partners, and structs."""
+    """The matches of a done batch, with the columns that the head of this file lists."""
     paths = [m.path for m in done.matches]
     location = context.files.location
     channels = set().union(*(channels_of(context.files, path) for path in paths))
     places = _places(context, done, channels)
     structs = _structs(places, channels)
+    owners = _Owners.of(context.registry.groups())
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = open_files(location)
@@ -100,7 +128,7 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
             for k in batch.column(0).to_pylist():
                 opened: dict[str, pa.Table] = {}
                 for block in _blocks(files, paths[k]):
-                    yield _with_rows(files, block, places, structs, opened)
+                    yield _with_rows(files, block, owners, places, structs, opened)
 
     head = ", ".join(f"{name} {type_}" for name, type_ in HEAD.items())
     fields = {name: ",".join(f"`{c.name}`:{c.type}" for c in rows.stream.columns) for name, rows in places.items()}
@@ -147,22 +175,18 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows
 def _blocks(files: Files, path: str) -> Iterator[_Block]:
     """The matches of one file, at most so many at once."""
     for piece in read_matches(files, path):
-        rows = np.repeat(np.arange(len(piece.offsets) - 1) + piece.first_row, np.diff(piece.offsets))
+        sides = piece.channel.split(CHANNEL)
+        others = tuple(sides[: piece.side] + sides[piece.side + 1 :])
+        rows = np.repeat(piece.events, np.diff(piece.offsets))
         for at in range(0, len(rows), BLOCK_ROWS):
             part = slice(at, at + BLOCK_ROWS)
-            yield _Block(piece.items[part], piece.stream, rows[part])
-    for join in read_joins(files, path):
-        sides = join.channel.split(CHANNEL)
-        others = tuple(sides[: join.side] + sides[join.side + 1 :])
-        rows = np.repeat(join.events, np.diff(join.offsets))
-        for at in range(0, len(rows), BLOCK_ROWS):
-            part = slice(at, at + BLOCK_ROWS)
-            yield _Block(join.items[part], sides[join.side], rows[part], others, tuple(join.partners[:, part]))
+            yield _Block(piece.items[part], sides[piece.side], rows[part], others, tuple(piece.partners[:, part]))
 
 
 def _with_rows(
     files: Files,
     block: _Block,
+    owners: _Owners,
     places: Mapping[str, _Rows],
     structs: Mapping[tuple[str, int], str],
     opened: dict[str, pa.Table],
@@ -176,8 +200,10 @@ def _with_rows(
         filled[name, seen[name]] = places[name].take(files, rows, opened)
         seen[name] += 1
     first = block.partner_streams[0] if block.partner_streams else None
+    queries, cores = owners.split(block.cores)
     columns = [
-        pa.array(block.queries),
+        pa.array(queries),
+        pa.array(cores, pa.int32()),
         pa.repeat(block.stream, count),
         pa.array(block.rows),
         times_us(events, places[block.stream].stream).cast(pa.timestamp("us", "UTC")),

@@ -28,13 +28,11 @@ from weir.algebra.nodes import ColumnRef, walk
 from weir.algebra.schema import Stream
 from weir.errors import StoreError
 from weir.families.codec import canonical
-from weir.families.joins import JoinFamily
-from weir.families.many_joins import ManyFamily
-from weir.families.many_rows import ManyRows
-from weir.families.partner_rows import PartnerRows
+from weir.families.contract import Needs, NewRows
+from weir.families.registry import form_named
 from weir.index.jit import source_hash
 from weir.runtime.calibration import load
-from weir.runtime.segments import JoinRef, Needs
+from weir.runtime.segments import FamilyRef
 from weir.settings import Settings
 from weir.store.arrays import save_arrays
 from weir.store.files import Files, unique
@@ -74,8 +72,8 @@ def _tier(first: int, last: int, live: RowFiles) -> _Tier:
     return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[of_oldest].max()))
 
 
-def _folder(family: JoinFamily | ManyFamily, side: int) -> str:
-    return f"{FOLDER}/{family.name.replace(':', '-')}/{side}"
+def _folder(of: FamilyRef, side: int) -> str:
+    return f"{FOLDER}/{of.form}/{of.family.name.replace(':', '-')}/{side}"
 
 
 def _asked(needs: Needs) -> Iterator[str]:
@@ -87,11 +85,9 @@ def _asked(needs: Needs) -> Iterator[str]:
         yield f"column {canonical(column)}"
 
 
-def _narrow(rows: pa.Table, family: JoinFamily | ManyFamily, side: int, needs: Needs, stream: Stream) -> pa.Table:
+def _narrow(rows: pa.Table, of: FamilyRef, side: int, stream: Stream) -> pa.Table:
     """Only the columns that keys, attributes and times are made of: a payload is never copied."""
-    expressions = [*needs.columns, *(e for e in needs.accesses if e is not None)]
-    if isinstance(family, JoinFamily):  # what a family of many is joined by is among the columns
-        expressions += [pair[side] for pair in family.keys]
+    expressions = form_named(of.form).columns_of_rows(of.family, side, of.needs[side])
     names = {c.name for e in expressions for c in walk(e) if isinstance(c, ColumnRef)} | {stream.time}
     return rows.select([name for name in rows.column_names if name in names])
 
@@ -126,14 +122,14 @@ class PartnerSegments:
         self._engine = source_hash()  # part of every name: what another version laid out is never read
         self.costs = load(files)  # what the choice of a strategy goes by
 
-    def retain(self, joins: Iterable[JoinRef]) -> None:
+    def retain(self, families: Iterable[FamilyRef]) -> None:
         """Delete the tiers of all families but these."""
-        used = {_folder(join.family, side) for join in joins for side in range(len(join.family.streams))}
+        used = {_folder(of, side) for of in families for side in range(len(of.family.streams))}
         for folder in self._tiers.keys() - used:
             for tier in self._tiers.pop(folder):
                 self.files.delete(tier.path)
 
-    def prepare(self, join: JoinRef, streams: Sequence[Stream], state: State, new: Sequence[RowFile]) -> PartnerRefs:
+    def prepare(self, of: FamilyRef, streams: Sequence[Stream], state: State, new: Sequence[RowFile]) -> PartnerRefs:
         """Partner files of a family for a batch with the row files `new`, which `state` does not know yet.
 
         `streams` are those of the sides. Rows of a side are prepared if any other side has new ones.
@@ -145,15 +141,14 @@ class PartnerSegments:
         old: list[tuple[str, ...]] = []
         passing: list[tuple[str, ...]] = []
         for side, stream in enumerate(streams):
-            needs = join.needs[side]
             is_met = any(s.name in arriving for k, s in enumerate(streams) if k != side)
             kept = state.row_files(stream.name)
-            old.append(self._old(join.family, side, needs, stream, kept) if is_met else ())
+            old.append(self._old(of, side, stream, kept) if is_met else ())
             fresh = [f for f in new if f.stream == stream.name]
             passing.append(())
             if fresh and any(s.name in arriving for s in streams[side + 1 :]):
                 path = f"{PASSING}/{unique()}{SUFFIX}"
-                self._build(path, join.family, side, needs, stream, [(f.path, f.first_row) for f in fresh])
+                self._build(path, of, side, stream, [(f.path, f.first_row) for f in fresh])
                 passing[-1] = (path,)
         return PartnerRefs(tuple(old), tuple(passing))
 
@@ -171,12 +166,10 @@ class PartnerSegments:
     def are_whole(self, refs: PartnerRefs) -> bool:
         return all(self._is_whole(path, verify=True) for path in refs.paths())
 
-    def _old(
-        self, family: JoinFamily | ManyFamily, side: int, needs: Needs, stream: Stream, live: RowFiles
-    ) -> tuple[str, ...]:
+    def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""
-        folder = _folder(family, side)
-        asked = frozenset(_asked(needs))
+        folder = _folder(of, side)
+        asked = frozenset(_asked(of.needs[side]))
         digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
         before = self._tiers.get(folder, [])
         kept = []
@@ -185,7 +178,7 @@ class PartnerSegments:
                 path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
                 inside = _inside(tier.first, tier.last, live)
                 files = list(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True))
-                self._build(path, family, side, needs, stream, files)
+                self._build(path, of, side, stream, files)
                 tier = replace(tier, path=path, has=asked)
             kept.append(tier)
         for gone in {t.path for t in before} - {t.path for t in kept}:
@@ -223,17 +216,9 @@ class PartnerSegments:
             tiers[-2:] = [both]
         return tiers
 
-    def _build(
-        self,
-        path: str,
-        family: JoinFamily | ManyFamily,
-        side: int,
-        needs: Needs,
-        stream: Stream,
-        files: Sequence[tuple[str, int]],
-    ) -> None:
+    def _build(self, path: str, of: FamilyRef, side: int, stream: Stream, files: Sequence[tuple[str, int]]) -> None:
         """Read row files (path, first row id) and write them as partner rows."""
-        tables = [_narrow(read_table(self.files, name), family, side, needs, stream) for name, _ in files]
+        tables = [_narrow(read_table(self.files, name), of, side, stream) for name, _ in files]
         rows = pa.concat_tables(tables).combine_chunks()
         if rows.num_rows >= SAID_ROWS_MIN:
             self.say(f"indexing {rows.num_rows:,} rows of stream '{stream.name}' for joins")
@@ -241,12 +226,8 @@ class PartnerSegments:
             np.arange(first, first + t.num_rows, dtype=np.int64) for t, (_, first) in zip(tables, files, strict=True)
         ]
         row_ids, times = np.concatenate(ids), times_us(rows, stream).to_numpy()
-        made: PartnerRows | ManyRows
-        if isinstance(family, JoinFamily):
-            accesses = needs.accesses or (None,)
-            made = PartnerRows.build(family, side, rows, row_ids, times, accesses=accesses, columns=needs.columns)
-        else:
-            made = ManyRows.build(family, side, rows, row_ids, times, columns=needs.columns)
+        new = NewRows(rows, row_ids, times)
+        made = form_named(of.form).build_rows(of.family, side, new, of.needs[side])
         save_arrays(self.files, path, made.arrays(), made.meta())
 
     def _is_whole(self, path: str, *, verify: bool = False) -> bool:

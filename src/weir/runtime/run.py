@@ -10,15 +10,12 @@ import json
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from weir.errors import RunError
-from weir.families.join_matching import CHOICES
 from weir.runtime import faults
 from weir.runtime.housekeeping import Housekeeping
 from weir.runtime.jobs import SparkJobs
@@ -116,7 +113,7 @@ class Run:
         self._error: BaseException | None = None
         self._recent: deque[BatchFigures] = deque(maxlen=RECENT)
         self._late_rows: dict[str, dict[str, int]] = {}
-        self._choices: dict[str, np.ndarray] = {}  # by join family: events that each strategy processed
+        self._choices: dict[str, Counter[str]] = {}  # by join family: events that each strategy processed
         self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0}
         self._context = Context(
             files=weir.files,
@@ -229,7 +226,7 @@ class Run:
         )
 
     def _named_choices(self) -> dict[str, dict[str, int]]:
-        return {family: dict(zip(CHOICES, of.tolist(), strict=True)) for family, of in self._choices.items()}
+        return {family: dict(of) for family, of in self._choices.items()}
 
     @property
     def recent(self) -> list[BatchFigures]:
@@ -291,7 +288,7 @@ class Run:
         for name in ("events", "pairs", "late", "demoted"):
             self._totals[name] += getattr(figures, name)
         for family, of in jobs.choices.items():
-            self._choices[family] = self._choices.get(family, 0) + np.array(of, np.int64)
+            self._choices.setdefault(family, Counter()).update(of)
         if jobs.choices and (self._totals["batches"] - 1) % CHOICES_EVERY == 0:  # for `explain`, in any process
             caches.save(self._weir.files, "choices", done.batch, [json.dumps(self._named_choices()).encode()])
 

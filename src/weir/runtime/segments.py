@@ -1,4 +1,4 @@
-"""Query segments for a batch: a main and a tail one for each stream and join family, built from the registry, cached.
+"""Query segments for a batch: a main and a tail one for each family, built from the registry, cached.
 
 The main segment holds most queries; the tail those registered since it was built, and is rebuilt whenever the
 registry has grown. When the tail outgrows its limit everything goes into a new main. Dropped and demoted queries
@@ -9,23 +9,19 @@ missing or damaged are built again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, DataType
 from weir.errors import StoreError
-from weir.families import joins, many_joins
-from weir.families.codec import canonical
-from weir.families.join_segments import JoinSegment
-from weir.families.joins import JoinFamily, joined
-from weir.families.many_joins import ManyFamily
-from weir.families.many_segments import ManySegment
-from weir.families.selection import Group, Segment
+from weir.families.contract import Family, Needs
+from weir.families.registry import form_named
+from weir.families.segments import Group
 from weir.index.jit import source_hash
-from weir.plan.registration import lower_shape
+from weir.plan.classify import Classified
+from weir.plan.registration import stored_shape
 from weir.runtime.match import SegmentRef
 from weir.settings import Settings
 from weir.store.arrays import read_arrays, save_arrays
@@ -34,16 +30,37 @@ from weir.store.registry import GroupRef, Registry
 from weir.store.segments import map_arrays
 
 MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
+SAID_QUERIES_MIN = 100_000  # indexing fewer is not worth a line
 
 
 @dataclass(frozen=True)
-class _Member:
-    """What one pair of main and tail is for: the selections of a stream, or a join family."""
+class CoreRef:
+    """One core of all queries of a registered group."""
 
-    key: str  # its folder
-    stream: str  # or channel, for people
-    family: JoinFamily | ManyFamily | None
-    groups: list[GroupRef]
+    group: GroupRef
+    core: int
+
+    @property
+    def number(self) -> int:
+        return self.group.number
+
+    @property
+    def first_id(self) -> int:
+        return self.group.first_id + self.core * self.group.count
+
+
+@dataclass
+class _Member:
+    """What one pair of main and tail is for: a family, and the cores that are of it."""
+
+    form: str
+    family: Family
+    cores: list[CoreRef]
+
+    @property
+    def key(self) -> str:
+        """Its folder."""
+        return f"{self.form}/{self.family.name.replace(':', '-')}"
 
 
 @dataclass(frozen=True)
@@ -54,8 +71,8 @@ class _Built:
     upto: int
     path: str
     ids: np.ndarray
-    excluded: np.ndarray  # queries that were left out
-    needs: tuple[Needs, ...] | None = None  # of a join, by side
+    excluded: np.ndarray  # cores that were left out
+    needs: tuple[Needs, ...]  # by side
 
     def fits(self, muted: np.ndarray) -> bool:
         """Whether what was left out is to be left out: an attempt that failed may have demoted more."""
@@ -63,28 +80,11 @@ class _Built:
 
 
 @dataclass(frozen=True)
-class Needs:
-    """What queries ask of the partner rows on one side: orders, and attributes to check."""
+class FamilyRef:
+    """The segments of one family, and what they ask of partner rows, by side."""
 
-    accesses: tuple[Expression | None, ...]
-    columns: tuple[Expression, ...]
-
-    @classmethod
-    def union(cls, parts: Iterable[Needs]) -> Needs:
-        """What all of them ask for, each once."""
-        accesses: dict[str, Expression | None] = {}
-        columns: dict[str, Expression] = {}
-        for part in parts:
-            accesses |= {"" if e is None else canonical(e): e for e in part.accesses}
-            columns |= {canonical(e): e for e in part.columns}
-        return cls(tuple(accesses.values()), tuple(columns.values()))
-
-
-@dataclass(frozen=True)
-class JoinRef:
-    """The segments of one join family, and what they ask of partner rows, by side."""
-
-    family: JoinFamily | ManyFamily
+    form: str
+    family: Family
     segments: tuple[SegmentRef, ...]
     needs: tuple[Needs, ...]
 
@@ -93,12 +93,11 @@ class JoinRef:
 class Prepared:
     """All query segments of a batch."""
 
-    selections: dict[str, tuple[SegmentRef, ...]]  # by stream
-    joins: tuple[JoinRef, ...]
+    families: tuple[FamilyRef, ...]
 
     def paths(self) -> list[str]:
         """Every file of them."""
-        refs = [r for refs in (*self.selections.values(), *(j.segments for j in self.joins)) for r in refs]
+        refs = [ref for family in self.families for ref in family.segments]
         return [p for ref in refs for p in (ref.path, ref.muted_path) if p is not None]
 
 
@@ -114,63 +113,57 @@ class QuerySegments:
         self.say = say or (lambda _: None)
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
-        self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
-        self._families: dict[tuple[str, tuple[DataType, ...]], JoinFamily | ManyFamily | None] = {}
+        self._shapes: dict[tuple[str, tuple[DataType, ...]], Classified] = {}
         # The engine's own text is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
 
     def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
-        """The segments of every stream and join family with queries among the first `upto` registry documents."""
-        members: dict[str, _Member] = {}
+        """The segments of every family with queries among the first `upto` registry documents."""
+        members: dict[tuple[str, str], _Member] = {}
         for group in self.registry.groups(upto):
-            family = None
-            if group.family in (joins.name, many_joins.name):
-                family = self._family(group, catalog)
-                if family is None:  # evaluated when they are asked for
-                    continue
-            key = group.stream if family is None else f"joins/{family.name.replace(':', '-')}"
-            members.setdefault(key, _Member(key, group.stream, family, [])).groups.append(group)
-        muted = np.union1d(self.registry.dropped(upto), demoted)
-        selections: dict[str, tuple[SegmentRef, ...]] = {}
+            for core, (form, one) in enumerate(zip(group.families, self._shape(group, catalog).seen, strict=True)):
+                if one.is_matched:  # else it is evaluated when it is asked for
+                    member = members.setdefault((form, one.family.name), _Member(form, one.family, []))
+                    member.cores.append(CoreRef(group, core))
+        muted = np.union1d(self.registry.cores_of(self.registry.dropped(upto)), demoted)
         families = []
         for member in members.values():
             built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
-            refs = tuple(self._reference(b, muted) for b in built)
-            if member.family is None:
-                selections[member.stream] = refs
-            elif refs:
-                by_side = zip(*(b.needs for b in built if b.needs is not None), strict=True)
-                families.append(JoinRef(member.family, refs, tuple(Needs.union(needs) for needs in by_side)))
-        return Prepared(selections, tuple(families))
+            if built:
+                refs = tuple(self._reference(b, muted) for b in built)
+                needs = tuple(Needs.union(of_side) for of_side in zip(*(b.needs for b in built), strict=True))
+                families.append(FamilyRef(member.form, member.family, refs, needs))
+        return Prepared(tuple(families))
 
-    def _family(self, group: GroupRef, catalog: Catalog) -> JoinFamily | ManyFamily | None:
-        """The join family of a group, looked up once a shape; None if its queries are not matched."""
+    def _shape(self, group: GroupRef, catalog: Catalog) -> Classified:
+        """The cores of a group's shape and how their forms see them, looked up once."""
         key = (group.shape_text, group.types)
-        if key not in self._families:
-            query = self.query(*key, catalog)
-            if group.family == joins.name:
-                self._families[key] = joined(query, catalog).family
-            else:
-                many = many_joins.joined(query, catalog)
-                self._families[key] = many.family if many.is_connected else None
-        return self._families[key]
+        if key not in self._shapes:
+            self._shapes[key] = stored_shape(*key, catalog, self.settings).classified
+        return self._shapes[key]
+
+    def _core(self, ref: CoreRef, catalog: Catalog) -> Group:
+        """One core of a group of queries, with their constants."""
+        parts = self._shape(ref.group, catalog).parts
+        assert parts is not None, "what is registered has cores"
+        return Group(parts.cores[ref.core], self.registry.constants(ref.group), ref.first_id)
 
     def _segments(self, member: _Member, upto: int, muted: np.ndarray, catalog: Catalog) -> list[_Built]:
-        stream, groups = member.key, member.groups
-        main = self._main.get(stream)
-        stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, groups)
+        key, cores = member.key, member.cores
+        main = self._main.get(key)
+        stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, cores)
         if main is None or stale or not self._is_whole(main.path):
-            self._forget(self._main.pop(stream, None), self._tail.pop(stream, None))
-            main = self._main[stream] = self._build(member, "main", groups, 0, upto, muted, catalog)
-        later = [g for g in groups if g.number >= main.upto]
+            self._forget(self._main.pop(key, None), self._tail.pop(key, None))
+            main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog)
+        later = [c for c in cores if c.number >= main.upto]
         if not later:
             return [main]
-        tail = self._tail.get(stream)
+        tail = self._tail.get(key)
         stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted)
         if tail is None or stale or not self._is_whole(tail.path):
-            self._forget(self._tail.pop(stream, None))
-            tail = self._tail[stream] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
+            self._forget(self._tail.pop(key, None))
+            tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
         return [main, tail]
 
     def _is_whole(self, path: str, *, verify: bool = False) -> bool:
@@ -193,8 +186,8 @@ class QuerySegments:
         """Whether every file of a batch's segments is there and has its checksums."""
         return all(self._is_whole(path, verify=True) for path in prepared.paths())
 
-    def _outgrown(self, main: _Built, groups: Sequence[GroupRef]) -> bool:
-        tail = sum(g.count for g in groups if g.number >= main.upto)
+    def _outgrown(self, main: _Built, cores: Sequence[CoreRef]) -> bool:
+        tail = sum(c.group.count for c in cores if c.number >= main.upto)
         return tail > self.settings.tail_queries_max and tail * MAIN_SHARE > len(main.ids)
 
     def _forget(self, *built: _Built | None) -> None:
@@ -208,7 +201,7 @@ class QuerySegments:
         self,
         member: _Member,
         part: str,
-        groups: Sequence[GroupRef],
+        cores: Sequence[CoreRef],
         first: int,
         upto: int,
         excluded: np.ndarray,
@@ -217,44 +210,17 @@ class QuerySegments:
         # Which queries are left out is part of the name: a file is found again only for the same exclusions.
         without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
         path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
+        form = form_named(member.form)
         if self._is_whole(path, verify=True):  # left by an earlier run
-            arrays, meta = read_arrays(self.files, path)
-            if member.family is None:
-                return _Built(first, upto, path, Segment.from_arrays(arrays, meta).ids, excluded)
-            kind = JoinSegment if isinstance(member.family, JoinFamily) else ManySegment
-            found = kind.from_arrays(arrays, meta)
-            return _Built(first, upto, path, found.ids, excluded, _needs(found))
-        count = sum(g.count for g in groups)
-        if count >= 100_000:
-            self.say(f"indexing {count:,} queries of '{member.stream}'")
-        members = [
-            Group(self.query(g.shape_text, g.types, catalog), self.registry.constants(g), g.first_id) for g in groups
-        ]
-        if member.family is not None:
-            join: JoinSegment | ManySegment
-            if isinstance(member.family, JoinFamily):
-                join = JoinSegment.build(member.family, members, catalog, settings=self.settings, excluded=excluded)
-            else:
-                strategy = self.settings.strategy
-                join = ManySegment.build(member.family, members, catalog, strategy=strategy, excluded=excluded)
-            save_arrays(self.files, path, join.arrays(), join.meta())
-            return _Built(first, upto, path, join.ids, excluded, _needs(join))
-        segment = Segment.build(
-            catalog.streams[member.stream.lower()],
-            members,
-            strategy=self.settings.strategy,
-            settings=self.settings,
-            excluded=excluded,
-        )
-        save_arrays(self.files, path, segment.arrays(), segment.meta())
-        return _Built(first, upto, path, segment.ids, excluded)
-
-    def query(self, text: str, types: tuple[DataType, ...], catalog: Catalog) -> Query:
-        """A shape's text lowered again, once."""
-        key = (text, types)
-        if key not in self._queries:
-            self._queries[key] = lower_shape(text, types, catalog, self.settings)
-        return self._queries[key]
+            found = form.open(*read_arrays(self.files, path))
+            return _Built(first, upto, path, found.ids, excluded, found.needs)
+        count = sum(c.group.count for c in cores)
+        if count >= SAID_QUERIES_MIN:
+            self.say(f"indexing {count:,} queries of '{member.family.channel}'")
+        groups = [self._core(ref, catalog) for ref in cores]
+        made = form.build(member.family, groups, catalog, self.settings, excluded)
+        save_arrays(self.files, path, made.arrays(), made.meta())
+        return _Built(first, upto, path, made.ids, excluded, made.needs)
 
     def _reference(self, built: _Built, muted: np.ndarray) -> SegmentRef:
         """The segment with a file of its muted slots, if it has any."""
@@ -278,9 +244,3 @@ def _slots(built: _Built, muted: np.ndarray) -> np.ndarray:
     at = np.searchsorted(built.ids, inside)
     slots: np.ndarray = at[built.ids[np.minimum(at, len(built.ids) - 1)] == inside]
     return slots
-
-
-def _needs(segment: JoinSegment | ManySegment) -> tuple[Needs, ...]:
-    if isinstance(segment, ManySegment):  # its rows have the orders that the family says
-        return tuple(Needs((), tuple(segment.asked(side))) for side in range(len(segment.family.streams)))
-    return tuple(Needs(tuple(segment.accesses(side)), tuple(segment.asked(side))) for side in (0, 1))

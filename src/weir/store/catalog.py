@@ -20,7 +20,8 @@ from weir.errors import OpenError, StoreError, StreamError
 from weir.store.files import Files, unique
 from weir.store.ledger import RESTORE
 
-FORMAT = 1
+FORMAT = 1  # of a definition
+FOLDER_FORMAT = 2  # of everything in the folder together: a reader refuses any other
 CLOCKS = ("event", "arrival")
 
 
@@ -30,7 +31,7 @@ class Identity:
 
     engine: str
     clock: str  # "event": now is the largest accepted time; "arrival": rows are stamped when they arrive
-    format: int = FORMAT
+    format: int = FOLDER_FORMAT
 
 
 def identity(files: Files, clock: str | None = None) -> Identity:
@@ -39,7 +40,7 @@ def identity(files: Files, clock: str | None = None) -> Identity:
         raise OpenError(f"clock '{clock}' is not one of {', '.join(CLOCKS)}")
     data = files.read("weir.json")
     if data is None:
-        content = {"format": FORMAT, "engine": unique(), "clock": clock or "event"}
+        content = {"format": FOLDER_FORMAT, "engine": unique(), "clock": clock or "event"}
         files.create("weir.json", json.dumps(content).encode())
         data = files.read("weir.json")  # ours, or that of a process that was quicker
     try:
@@ -47,9 +48,9 @@ def identity(files: Files, clock: str | None = None) -> Identity:
         found = Identity(stored["engine"], stored["clock"], stored["format"])
     except (ValueError, KeyError, TypeError) as error:
         raise OpenError(f"weir.json in {files.location} is not readable: {error!r}", hint=RESTORE) from error
-    if found.format != FORMAT:
+    if found.format != FOLDER_FORMAT:
         hint = "it was written by another version of Weir; use that one"
-        raise OpenError(f"{files.location} has format {found.format}, this version reads {FORMAT}", hint=hint)
+        raise OpenError(f"{files.location} has format {found.format}, this version reads {FOLDER_FORMAT}", hint=hint)
     if clock is not None and clock != found.clock:
         hint = f"open it with clock='{found.clock}', or use another folder"
         raise OpenError(f"{files.location} runs on the {found.clock} clock, not on '{clock}'", hint=hint)

@@ -1,16 +1,16 @@
-"""Match files: which queries each event of a slice affected, as CSR by event.
+"""Match files: which queries each event of a slice affected, and with which partners, as CSR by event.
 
-A file holds pieces of two kinds. A `Piece` covers consecutive row ids of one stream and has `offsets` (one more
-than events) and `items` (query ids, ascending within an event). A `JoinPiece` is about new rows of one side of a
-channel: `events` are their row ids, which need not be consecutive and may repeat, and beside each item stand the
-partners, a row id of each other side. Ids of every kind are stored as 32-bit differences from the array's smallest
-where they fit: 4 bytes a match, 8 a joining pair, 4 more for each further side. Times are not stored: row ids lead to
-every time.
+A file is a list of pieces. A piece is about new rows of one side of a *channel*: a stream's name for selections,
+`side 0~side 1~…` for joins. It has the events' row ids, `offsets` (one more than events), `items` (ids of cores, see
+`weir.store.registry`) and beside each item its partners, a row id of each other side; a selection has none. Events of a
+join may be in any order and repeat; where they are consecutive only the first is stored. Ids of every kind are stored
+as 32-bit differences from the array's smallest where they fit: 4 bytes a match, 8 a joining pair, 4 more for each
+further side. Times are not stored: row ids lead to every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,59 +19,117 @@ from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files
 from weir.store.ledger import data_path
 
-CHANNEL = "~"  # joins the streams of a channel: `side 0~side 1`, or more of them
+CHANNEL = "~"  # joins the streams of a channel
 
 
 class Piece(NamedTuple):
-    """The matches of consecutive rows of one stream."""
-
-    stream: str
-    first_row: int
-    offsets: np.ndarray  # int64[events + 1]
-    items: np.ndarray  # int64[pairs], query ids
-
-
-class JoinPiece(NamedTuple):
-    """The results that new rows of one side of a channel made with rows of the other sides."""
+    """The results that new rows of one side of a channel brought, alone or with rows of the other sides."""
 
     channel: str
     side: int  # of the events
-    events: np.ndarray  # int64[events], row ids on `side`; in any order, repetitions allowed
+    events: np.ndarray  # int64[events], row ids on `side`
     offsets: np.ndarray  # int64[events + 1]
-    items: np.ndarray  # int64[pairs], query ids
-    partners: np.ndarray  # int64[others, pairs], row ids on the other sides, which ascend
+    items: np.ndarray  # int64[results], ids of cores
+    partners: np.ndarray  # int64[others, results], row ids on the other sides, which ascend
 
     def rows(self) -> tuple[np.ndarray, ...]:
         """The row ids of every result, by side."""
         return _by_side(self.side, np.repeat(self.events, np.diff(self.offsets)), self.partners)
 
 
-def write_matches(files: Files, batch: int, pieces: Sequence[Piece], joins: Sequence[JoinPiece] = ()) -> str:
+def write_matches(files: Files, batch: int, pieces: Sequence[Piece]) -> str:
     """Write a match file under a new name and return its path."""
     arrays: dict[str, np.ndarray] = {}
     directory: list[dict[str, Any]] = []
     for k, piece in enumerate(pieces):
-        arrays[f"offsets{k}"] = piece.offsets
-        base, arrays[f"items{k}"] = _narrow(piece.items)
-        directory.append({"stream": piece.stream, "first_row": piece.first_row, "base": base})
-    meta: dict[str, Any] = {"pieces": directory}
-    if joins:
-        meta["joins"] = []
-    for k, join in enumerate(joins):
-        about: dict[str, Any] = {"channel": join.channel, "side": join.side}
-        arrays[f"join{k}.offsets"] = join.offsets
-        others = dict(zip(_partners(join.channel), join.partners, strict=True))
-        for name, values in {"events": join.events, "items": join.items, **others}.items():
-            about[name], arrays[f"join{k}.{name}"] = _narrow(values)
-        meta["joins"].append(about)
+        about: dict[str, Any] = {"channel": piece.channel, "side": piece.side}
+        arrays[f"{k}.offsets"] = piece.offsets
+        columns = {"items": piece.items, **dict(zip(_partners(piece.channel), piece.partners, strict=True))}
+        if _is_consecutive(piece.events):
+            about["first"] = int(piece.events[0]) if len(piece.events) else 0
+        else:
+            columns["events"] = piece.events
+        for name, values in columns.items():
+            about[name], arrays[f"{k}.{name}"] = _narrow(values)
+        directory.append(about)
     path = data_path("matches", batch, "csr")
-    save_arrays(files, path, arrays, meta)
+    save_arrays(files, path, arrays, {"pieces": directory})
     return path
+
+
+def read_matches(files: Files, path: str, channel: str | None = None) -> list[Piece]:
+    """The pieces of a match file, of one channel or of all; ids of every kind are int64."""
+    arrays, meta = read_arrays(files, path)
+    found = []
+    for k, about in enumerate(meta["pieces"]):
+        if channel is None or about["channel"] == channel:
+            stored = _Stored(arrays, k, about)
+            partners = [stored.wide(name) for name in _partners(about["channel"])]
+            offsets = stored.offsets
+            together = np.stack(partners) if partners else np.empty((0, len(stored.items)), np.int64)
+            events = stored.events(np.arange(len(offsets) - 1))
+            found.append(Piece(about["channel"], about["side"], events, offsets, stored.wide("items"), together))
+    return found
+
+
+def channels_of(files: Files, path: str) -> set[str]:
+    """The channels that a match file has results of; reads its directory only."""
+    return {about["channel"] for about in read_arrays(files, path)[1]["pieces"]}
+
+
+def results_of(files: Files, path: str, channel: str, core: int) -> tuple[np.ndarray, ...]:
+    """Row ids by side of one core's results in one match file, in the order of the file; no other item is widened."""
+    found = [(np.empty(0, np.int64),) * (channel.count(CHANNEL) + 1)]
+    for stored in _stored(files, path, channel):
+        wanted = core - stored.about["items"]
+        at = np.flatnonzero(stored.items == wanted) if wanted >= 0 else ()
+        if len(at):
+            events = stored.events(np.searchsorted(stored.offsets, at, side="right") - 1)
+            partners = [stored.wide(name, at) for name in _partners(channel)]
+            found.append(_by_side(stored.about["side"], events, partners))
+    return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
+
+
+class _Stored:
+    """One piece as the file has it."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], number: int, about: Mapping[str, Any]) -> None:
+        self.about = about
+        self._arrays = arrays
+        self._number = number
+
+    @property
+    def offsets(self) -> np.ndarray:
+        return self._arrays[f"{self._number}.offsets"]
+
+    @property
+    def items(self) -> np.ndarray:
+        """As they are stored: differences from the smallest."""
+        return self._arrays[f"{self._number}.items"]
+
+    def wide(self, name: str, at: Any = slice(None)) -> np.ndarray:
+        values: np.ndarray = self._arrays[f"{self._number}.{name}"][at].astype(np.int64) + self.about[name]
+        return values
+
+    def events(self, places: np.ndarray) -> np.ndarray:
+        """The row ids of events by their places in the piece."""
+        return self.wide("events", places) if "events" in self.about else places.astype(np.int64) + self.about["first"]
+
+
+def _stored(files: Files, path: str, channel: str) -> Iterator[_Stored]:
+    arrays, meta = read_arrays(files, path)
+    for k, about in enumerate(meta["pieces"]):
+        if about["channel"] == channel:
+            yield _Stored(arrays, k, about)
 
 
 def _partners(channel: str) -> list[str]:
     """What the arrays of partners are called, one for each other side."""
-    return ["partners", *(f"partners.{k}" for k in range(1, channel.count(CHANNEL)))]
+    return [f"partners.{k}" for k in range(channel.count(CHANNEL))]
+
+
+def _is_consecutive(events: np.ndarray) -> bool:
+    return not len(events) or bool((np.diff(events) == 1).all())
 
 
 def _narrow(values: np.ndarray) -> tuple[int, np.ndarray]:
@@ -79,71 +137,6 @@ def _narrow(values: np.ndarray) -> tuple[int, np.ndarray]:
     base = int(values.min()) if len(values) else 0
     fits = not len(values) or int(values.max()) - base < 2**32
     return base, (values - base).astype(np.uint32) if fits else values - base
-
-
-def read_matches(files: Files, path: str) -> list[Piece]:
-    """The pieces of a match file that are about single rows, items as int64 query ids."""
-    arrays, meta = read_arrays(files, path)
-    return [
-        Piece(
-            p["stream"],
-            p["first_row"],
-            arrays[f"offsets{k}"],
-            arrays[f"items{k}"].astype(np.int64) + p["base"],
-        )
-        for k, p in enumerate(meta["pieces"])
-    ]
-
-
-def read_joins(files: Files, path: str, channel: str | None = None) -> list[JoinPiece]:
-    """The pieces of a match file that are about joined rows (of one channel, or of all), all ids as int64."""
-    arrays, meta = read_arrays(files, path)
-    found = []
-    for k, p in enumerate(meta.get("joins", ())):
-        if channel is not None and p["channel"] != channel:
-            continue
-        others = _partners(p["channel"])
-        wide = {n: arrays[f"join{k}.{n}"].astype(np.int64) + p[n] for n in ("events", "items", *others)}
-        partners = np.stack([wide[n] for n in others])
-        offsets = arrays[f"join{k}.offsets"]
-        found.append(JoinPiece(p["channel"], p["side"], wide["events"], offsets, wide["items"], partners))
-    return found
-
-
-def channels_of(files: Files, path: str) -> set[str]:
-    """The channels that a match file has pairs of; reads its directory only."""
-    return {p["channel"] for p in read_arrays(files, path)[1].get("joins", ())}
-
-
-def rows_of_query(files: Files, path: str, stream: str, query: int) -> np.ndarray:
-    """Row ids of one query in one match file, without widening all its items."""
-    arrays, meta = read_arrays(files, path)
-    found = []
-    for k, p in enumerate(meta["pieces"]):
-        wanted = query - p["base"]
-        if p["stream"] != stream or wanted < 0:
-            continue
-        at = np.flatnonzero(arrays[f"items{k}"] == wanted)
-        if len(at):
-            found.append(np.searchsorted(arrays[f"offsets{k}"], at, side="right") - 1 + p["first_row"])
-    return np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
-
-
-def joins_of_query(files: Files, path: str, channel: str, query: int) -> tuple[np.ndarray, ...]:
-    """Row ids by side of one query's results in one match file, in the order of the file."""
-    arrays, meta = read_arrays(files, path)
-    found = [(np.empty(0, np.int64),) * (channel.count(CHANNEL) + 1)]
-    for k, p in enumerate(meta.get("joins", ())):
-        wanted = query - p["items"]
-        if p["channel"] != channel or wanted < 0:
-            continue
-        at = np.flatnonzero(arrays[f"join{k}.items"] == wanted)
-        if len(at):
-            event = np.searchsorted(arrays[f"join{k}.offsets"], at, side="right") - 1
-            events = arrays[f"join{k}.events"][event].astype(np.int64) + p["events"]
-            partners = [arrays[f"join{k}.{n}"][at].astype(np.int64) + p[n] for n in _partners(channel)]
-            found.append(_by_side(p["side"], events, partners))
-    return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
 def _by_side(side: int, events: np.ndarray, partners: Sequence[np.ndarray] | np.ndarray) -> tuple[np.ndarray, ...]:

@@ -5,9 +5,13 @@
                             constant; row i is one query
        drop                 a column `id` of the queries that go
 
-The number of a document orders it: a batch whose plan says `registry = n` sees documents 0 … n − 1. Query ids
-are not stored: a group's first id is the number of queries registered before it, so ids are the same for
-every reader and never reused, because documents are never changed or deleted (a drop is one more document).
+The number of a document orders it: a batch whose plan says `registry = n` sees documents 0 … n − 1. Ids are not
+stored: a group's first id is the number of ids given out before it, so ids are the same for every reader and never
+reused, because documents are never changed or deleted (a drop is one more document).
+
+A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id for each: of a group of n queries the
+first n ids are the queries', and stand for their first cores; the next n are their second cores', and so on. Matches,
+budgets and demotions are about cores; users see queries.
 
 In memory: one GroupRef a group, never an object a query; constants are memory-mapped when they are asked for.
 Cost: `refresh` reads new documents only (one probe if there are none), `group_of` is a binary search. The
@@ -35,7 +39,7 @@ from weir.store.catalog import parse_type
 from weir.store.files import Files, unique
 from weir.store.ledger import RESTORE
 
-FORMAT = 1
+FORMAT = 2
 CACHE_EVERY = 1_000  # documents
 Ids = npt.NDArray[np.int64]
 
@@ -49,14 +53,22 @@ class GroupRef:
     count: int
     shape_text: str
     types: tuple[DataType, ...]  # of the constants c0, c1, …
-    family: str
-    stream: str  # a join's channel names both its streams: trade~weather
+    families: tuple[str, ...]  # by core, the form of query that it is
+    channels: tuple[str, ...]  # by core, the streams of its sides: trade~weather
     catalog: int  # how many catalog documents there were when it was registered
 
     @property
-    def streams(self) -> tuple[str, ...]:
-        """The streams that it reads; of a join by side."""
-        return tuple(self.stream.split("~"))
+    def cores(self) -> int:
+        return len(self.channels)
+
+    @property
+    def end_id(self) -> int:
+        """The first id that is not its own."""
+        return self.first_id + self.count * self.cores
+
+    def core_of(self, id: int) -> int:
+        """Which core of its query an id stands for."""
+        return (id - self.first_id) // self.count
 
 
 class Registry:
@@ -67,12 +79,14 @@ class Registry:
         self._lock = threading.RLock()  # over all that follows
         self._count = 0  # documents known
         self._queries = 0  # queries in them
+        self._next_id = 0
         self._groups: list[GroupRef] = []
         self._group_numbers: list[int] = []
         self._group_first_ids: list[int] = []
         self._dropped: Ids = np.empty(0, np.int64)  # sorted, unique
         self._drop_numbers: Ids = np.empty(0, np.int64)  # of _dropped: the first document that drops it
         self._last_token = ""  # of the newest document, to tell whether a cache is about these documents
+        self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
         self._opened = False  # whether a cache file was looked for
         self._cached = 0  # documents in the newest cache file we know of
 
@@ -83,8 +97,8 @@ class Registry:
         shape_text: str,
         types: Sequence[DataType],
         constants: pa.Table,
-        family: str,
-        stream: str,
+        families: Sequence[str],
+        channels: Sequence[str],
         catalog: int,
     ) -> GroupRef:
         """Add one query for each row of `constants`; durable when it returns.
@@ -100,8 +114,8 @@ class Registry:
             "kind": "register",
             "shape": shape_text,
             "types": [str(t) for t in types],
-            "family": family,
-            "stream": stream,
+            "families": list(families),
+            "channels": list(channels),
             "catalog": catalog,
             "count": constants.num_rows,
         }
@@ -112,8 +126,10 @@ class Registry:
         """Drop queries, all or none; returns the number of the document. Unknown ids are refused."""
         wanted = np.unique(np.asarray(ids, np.int64))
         self.refresh()
-        for one in wanted[(wanted < 0) | (wanted >= self._queries)]:
-            raise QueryError(f"there is no query {one}", hint=f"ids go from 0 to {self._queries - 1}")
+        unknown = (wanted < 0) | (wanted >= self._next_id)
+        unknown[~unknown] = self.queries_of(wanted[~unknown]) != wanted[~unknown]
+        for one in wanted[unknown]:
+            self.group_of(int(one))  # which says what is wrong with it
         for one in wanted[np.isin(wanted, self._dropped)]:
             raise QueryError(f"query {one} was dropped already, in registry document {self.drop_number(int(one))}")
         if len(wanted) == 0:
@@ -172,12 +188,49 @@ class Registry:
 
     def group_of(self, query: int) -> GroupRef:
         """The group a query belongs to."""
+        group = self.group_of_core(query)
+        if group.core_of(query):
+            raise QueryError(f"there is no query {query}", hint="it is the number of a part of another query")
+        return group
+
+    def group_of_core(self, id: int) -> GroupRef:
+        """The group that the query of a core belongs to."""
         with self._lock:
-            if query >= self._queries:
+            if id >= self._next_id:
                 self.refresh()
-            if not 0 <= query < self._queries:
-                raise QueryError(f"there is no query {query}", hint=f"ids go from 0 to {self._queries - 1}")
-            return self._groups[bisect_left(self._group_first_ids, query + 1) - 1]
+            if not 0 <= id < self._next_id:
+                raise QueryError(f"there is no query {id}", hint=f"ids go from 0 to {self._next_id - 1}")
+            return self._groups[bisect_left(self._group_first_ids, id + 1) - 1]
+
+    def cores_of(self, queries: Ids) -> Ids:
+        """The ids of all cores of these queries, ascending."""
+        first, count, cores = self._layout()
+        if not len(queries) or not (cores > 1).any():
+            return queries
+        group = np.searchsorted(first, queries, side="right") - 1
+        found = [queries]
+        for core in range(1, int(cores[group].max())):
+            has = cores[group] > core
+            found.append(queries[has] + core * count[group[has]])
+        return np.sort(np.concatenate(found))
+
+    def queries_of(self, ids: Ids) -> Ids:
+        """By core the id of its query."""
+        first, count, cores = self._layout()
+        if not len(ids) or not (cores > 1).any():
+            return ids
+        group = np.searchsorted(first, ids, side="right") - 1
+        queries: Ids = first[group] + (ids - first[group]) % count[group]
+        return queries
+
+    def _layout(self) -> tuple[Ids, Ids, Ids]:
+        """By group its first id, and how many queries and cores it has."""
+        with self._lock:
+            if self._arrays is None or len(self._arrays[0]) != len(self._groups):
+                rows = [(g.first_id, g.count, g.cores) for g in self._groups]
+                first, count, cores = np.array(rows, np.int64).reshape(-1, 3).T
+                self._arrays = first, count, cores
+            return self._arrays
 
     def constants(self, group: GroupRef) -> pa.Table:
         """The constants of a group, memory-mapped; row i belongs to query first_id + i."""
@@ -203,13 +256,6 @@ class Registry:
                 return int(self._drop_numbers[at])
             return None
 
-    def queries_upto(self, upto: int) -> int:
-        """How many queries documents 0 … upto − 1 registered: ids below it existed then."""
-        with self._lock:
-            self._require(upto)
-            at = bisect_left(self._group_numbers, upto)
-            return self._groups[at].first_id if at < len(self._groups) else self._queries
-
     def _require(self, upto: int) -> None:
         if upto > self._count:
             self.refresh()
@@ -234,8 +280,8 @@ class Registry:
                         about["count"],
                         about["shape"],
                         types,
-                        about["family"],
-                        about["stream"],
+                        tuple(about["families"]),
+                        tuple(about["channels"]),
                         about["catalog"],
                     )
                 )
@@ -248,13 +294,14 @@ class Registry:
             raise StoreError(f"{path} is damaged: {error!r}", hint=RESTORE) from error
 
     def _first_id(self) -> int:
-        return self._queries
+        return self._next_id
 
     def _add_group(self, group: GroupRef) -> None:
         self._groups.append(group)
         self._group_numbers.append(group.number)
         self._group_first_ids.append(group.first_id)
-        self._queries = group.first_id + group.count
+        self._queries += group.count
+        self._next_id = group.end_id
 
     def _merge_drops(self, drops: list[tuple[int, Ids]]) -> None:
         ids = np.concatenate([self._dropped, *(i for _, i in drops)])
@@ -269,7 +316,7 @@ class Registry:
     def _save_cache(self) -> None:
         """Keep the directory as one file. A cache: failing to write it is no error."""
         shapes = list({g.shape_text: None for g in self._groups})
-        kinds = list({(g.types, g.family, g.stream): None for g in self._groups})
+        kinds = list({(g.types, g.families, g.channels): None for g in self._groups})
         shape_at = {shape: i for i, shape in enumerate(shapes)}
         kind_at = {kind: i for i, kind in enumerate(kinds)}
         about = {
@@ -277,7 +324,7 @@ class Registry:
             "count": self._count,
             "token": self._last_token,
             "shapes": shapes,
-            "kinds": [[[str(t) for t in types], family, stream] for types, family, stream in kinds],
+            "kinds": [[[str(t) for t in types], families, channels] for types, families, channels in kinds],
         }
         groups = self._groups
         body = pa.table(
@@ -286,7 +333,7 @@ class Registry:
                 "count": pa.array([g.count for g in groups], pa.int64()),
                 "catalog": pa.array([g.catalog for g in groups], pa.int64()),
                 "shape": pa.array([shape_at[g.shape_text] for g in groups], pa.int32()),
-                "kind": pa.array([kind_at[(g.types, g.family, g.stream)] for g in groups], pa.int32()),
+                "kind": pa.array([kind_at[(g.types, g.families, g.channels)] for g in groups], pa.int32()),
             }
         )
         drops = pa.table({"id": self._dropped, "number": self._drop_numbers})
@@ -303,12 +350,12 @@ class Registry:
         metadata = pa.ipc.open_file(pa.BufferReader(newest)).schema.metadata
         if json.loads(metadata[b"weir"])["token"] != about["token"]:
             return False
-        kinds = [(tuple(parse_type(t) for t in ts), family, stream) for ts, family, stream in about["kinds"]]
+        kinds = [(tuple(parse_type(t) for t in ts), tuple(f), tuple(c)) for ts, f, c in about["kinds"]]
         columns = from_ipc(parts[1], "a cache").to_pydict()
         for at, count, catalog, shape, kind in zip(*columns.values(), strict=True):
-            types, family, stream = kinds[kind]
+            types, families, channels = kinds[kind]
             text = about["shapes"][shape]
-            self._add_group(GroupRef(at, self._first_id(), count, text, types, family, stream, catalog))
+            self._add_group(GroupRef(at, self._first_id(), count, text, types, families, channels, catalog))
         drops = from_ipc(parts[2], "a cache")
         self._dropped = drops["id"].to_numpy()
         self._drop_numbers = drops["number"].to_numpy()

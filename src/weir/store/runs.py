@@ -1,11 +1,10 @@
-"""Runs: match files turned around, from queries by event to rows (or combinations of rows) by query.
+"""Runs: match files turned around, from cores by event to rows (or combinations of rows) by core.
 
-A run covers consecutive batches of one stream, or of one channel of a join, and has `ids` (ascending query ids),
-`offsets` and, by query, `rows` (row ids, ascending). A channel's run has the row ids of side 0 in `rows` and those
-of the other sides in `partners`, `partners.1`, …, result by result, in batch order. Runs are caches: they live in
-cache/runs/, the running job builds one every few batches and merges neighbours of similar size, and a reader without
-them scans match files instead. Whatever runs exist, they and the match files of the batches between them are read, so
-answers never depend on them.
+A run covers consecutive batches of one channel (a stream, or the streams of a join) and has `ids` (ascending ids of
+cores), `offsets` and, by core, the row ids of every side in `side.0`, `side.1`, …, result by result, in batch order.
+Runs are caches: they live in cache/runs/, the running job builds one every few batches and merges neighbours of similar
+size, and a reader without them scans match files instead. Whatever runs exist, they and the match files of the batches
+between them are read, so answers never depend on them.
 
 A run is cut to batches a … b by row ids alone. A result belongs to the batch of its last row, hence to b or an
 earlier one exactly if all its rows came by then, and to a or a later one exactly if one of them came after a − 1.
@@ -23,7 +22,7 @@ import numpy as np
 from weir.errors import StoreError
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.files import Files, reach
-from weir.store.matches import CHANNEL, joins_of_query, read_joins, read_matches, rows_of_query
+from weir.store.matches import CHANNEL, read_matches, results_of
 from weir.store.state import State
 
 RUN_PAIRS_MAX = 64_000_000
@@ -40,14 +39,14 @@ class Run:
     path: str
 
 
-def _folder(stream: str) -> str:
+def _folder(channel: str) -> str:
     """Object stores rewrite `~` in names; no stream's name has a hyphen."""
-    return f"cache/runs/{stream.replace(CHANNEL, '-')}/"
+    return f"cache/runs/{channel.replace(CHANNEL, '-')}/"
 
 
-def runs_of(files: Files, stream: str) -> list[Run]:
-    """A cover by disjoint runs of a stream or channel, ascending; of overlapping ones the longest wins."""
-    folder = _folder(stream)
+def runs_of(files: Files, channel: str) -> list[Run]:
+    """A cover by disjoint runs of a channel, ascending; of overlapping ones the longest wins."""
+    folder = _folder(channel)
     found = []
     for path, _, _ in files.list(folder):
         named = _NAME.search(path)
@@ -60,44 +59,32 @@ def runs_of(files: Files, stream: str) -> list[Run]:
     return sorted(chosen)
 
 
-def _names(stream: str) -> tuple[str, ...]:
-    """What a run has by query: one row id for each source."""
-    others = stream.count(CHANNEL)
-    return ("rows", "partners", *(f"partners.{k}" for k in range(1, others)))[: others + 1]
+def _names(channel: str) -> tuple[str, ...]:
+    """What a run has by core: one row id for each side."""
+    return tuple(f"side.{k}" for k in range(channel.count(CHANNEL) + 1))
 
 
 def _turn(ids: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    order = np.argsort(ids, kind="stable")  # stable: rows stay ascending, results in batch order, within a query
+    order = np.argsort(ids, kind="stable")  # stable: results stay in batch order within a core
     ids = ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.empty(0, np.int64)
     arrays = {"ids": ids[starts], "offsets": np.append(starts, len(ids)).astype(np.int64)}
     return arrays | {name: one[order] for name, one in zip(names, rows, strict=True)}
 
 
-def _listed(files: Files, stream: str, path: str) -> Iterator[tuple[np.ndarray, ...]]:
-    """Query ids and row ids by source of what a match file has about a stream or channel."""
-    if CHANNEL in stream:
-        for join in read_joins(files, path, stream):
-            yield (join.items, *join.rows())
-        return
-    for piece in read_matches(files, path):
-        if piece.stream == stream:
-            events = np.arange(len(piece.offsets) - 1, dtype=np.int64) + piece.first_row
-            yield piece.items, np.repeat(events, np.diff(piece.offsets))
-
-
-def invert(files: Files, stream: str, paths: Sequence[str]) -> dict[str, np.ndarray]:
+def invert(files: Files, channel: str, paths: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays of a run over these match files, which are in batch order."""
-    names = _names(stream)
+    names = _names(channel)
     nothing = (np.empty(0, np.int64),) * (1 + len(names))
-    found = [nothing, *(part for path in paths for part in _listed(files, stream, path))]
+    pieces = (piece for path in paths for piece in read_matches(files, path, channel))
+    found = [nothing, *((piece.items, *piece.rows()) for piece in pieces)]
     ids, *rows = (np.concatenate(column) for column in zip(*found, strict=True))
     return _turn(ids, rows, names)
 
 
-def compact(files: Files, state: State, stream: str) -> None:
-    """Turn the match files of a stream or channel that no run covers into a run; merge neighbours of similar size."""
-    runs = runs_of(files, stream)
+def compact(files: Files, state: State, channel: str) -> None:
+    """Turn the match files of a channel that no run covers into a run; merge neighbours of similar size."""
+    runs = runs_of(files, channel)
     oldest = min(state.batches_with_rows(), default=0)
     for run in runs:
         if run.last < oldest:  # every row of it has expired
@@ -106,10 +93,10 @@ def compact(files: Files, state: State, stream: str) -> None:
     for covered, first, last in list(_cover(runs, oldest, state.last)):
         if covered is None:  # new batches, or a gap where a run was deleted
             paths = [m.path for _, m in state.match_files(first, last)]
-            runs.append(_save(files, stream, first, last, invert(files, stream, paths)))
+            runs.append(_save(files, channel, first, last, invert(files, channel, paths)))
     runs.sort()
     reach("mid-compaction")
-    names = _names(stream)
+    names = _names(channel)
     while len(runs) >= 2:
         try:
             older, newer = (_read_run(files, run) for run in runs[-2:])
@@ -117,20 +104,20 @@ def compact(files: Files, state: State, stream: str) -> None:
             for run in runs[-2:]:
                 files.delete(run.path)
             return
-        small = len(older["rows"]) <= MERGE_RATIO * max(1000, len(newer["rows"]))
-        if not small or len(older["rows"]) + len(newer["rows"]) > RUN_PAIRS_MAX:
+        small = len(older[names[0]]) <= MERGE_RATIO * max(1000, len(newer[names[0]]))
+        if not small or len(older[names[0]]) + len(newer[names[0]]) > RUN_PAIRS_MAX:
             break
         assert runs[-2].last + 1 == runs[-1].first, "runs have no gaps between them"
         ids = [np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)]
         rows = [np.concatenate([older[name], newer[name]]) for name in names]
-        merged = _save(files, stream, runs[-2].first, runs[-1].last, _turn(np.concatenate(ids), rows, names))
+        merged = _save(files, channel, runs[-2].first, runs[-1].last, _turn(np.concatenate(ids), rows, names))
         for old in runs[-2:]:
             files.delete(old.path)
         runs[-2:] = [merged]
 
 
-def _save(files: Files, stream: str, first: int, last: int, arrays: dict[str, np.ndarray]) -> Run:
-    path = f"{_folder(stream)}{first:012d}-{last:012d}.run"
+def _save(files: Files, channel: str, first: int, last: int, arrays: dict[str, np.ndarray]) -> Run:
+    path = f"{_folder(channel)}{first:012d}-{last:012d}.run"
     save_arrays(files, path, arrays, {})
     return Run(first, last, path)
 
@@ -149,37 +136,21 @@ def _cover(runs: Sequence[Run], first: int, last: int) -> Iterator[tuple[Run | N
         yield None, batch, last
 
 
-def matched_rows(files: Files, state: State, stream: str, query: int, first: int, last: int) -> np.ndarray:
-    """Ascending row ids that matched the query in batches first..last: runs where there are, match files elsewhere."""
-    found = [np.empty(0, np.int64)]
-    for run, a, b in _cover(runs_of(files, stream), first, last):
-        kept = _in_run(files, run, query, _names(stream)) if run is not None else None
-        if kept is None:  # no run, or one that is damaged or was just merged away: the match files say the same
-            found.extend(rows_of_query(files, m.path, stream, query) for _, m in state.match_files(a, b))
-        else:
-            (rows,) = kept
-            low, high = state.rows_at(stream, a - 1), state.rows_at(stream, b)
-            found.append(rows[np.searchsorted(rows, low) : np.searchsorted(rows, high)])
-    return np.concatenate(found)
-
-
-def matched_joins(
-    files: Files, state: State, channel: str, query: int, first: int, last: int
-) -> tuple[np.ndarray, ...]:
-    """Row ids by side of the results that the query got in batches first..last, in batch order."""
+def matched(files: Files, state: State, channel: str, core: int, first: int, last: int) -> tuple[np.ndarray, ...]:
+    """Row ids by side of the results that a core got in batches first..last, in batch order."""
     sides = channel.split(CHANNEL)
     found: list[tuple[np.ndarray, ...]] = [(np.empty(0, np.int64),) * len(sides)]
     for run, a, b in _cover(runs_of(files, channel), first, last):
-        kept = _in_run(files, run, query, _names(channel)) if run is not None else None
-        if kept is None:
-            found.extend(joins_of_query(files, m.path, channel, query) for _, m in state.match_files(a, b))
-        else:
-            there = np.ones(len(kept[0]), bool)  # all rows came in batch b or before …
-            new = np.zeros(len(kept[0]), bool)  # … and one of them in batch a or later
-            for stream, rows in zip(sides, kept, strict=True):
-                there &= rows < state.rows_at(stream, b)
-                new |= rows >= state.rows_at(stream, a - 1)
-            found.append(tuple(rows[there & new] for rows in kept))
+        kept = _in_run(files, run, core, _names(channel)) if run is not None else None
+        if kept is None:  # no run, or one that is damaged or was just merged away: the match files say the same
+            found.extend(results_of(files, m.path, channel, core) for _, m in state.match_files(a, b))
+            continue
+        there = np.ones(len(kept[0]), bool)  # all rows came in batch b or before …
+        new = np.zeros(len(kept[0]), bool)  # … and one of them in batch a or later
+        for stream, rows in zip(sides, kept, strict=True):
+            there &= rows < state.rows_at(stream, b)
+            new |= rows >= state.rows_at(stream, a - 1)
+        found.append(tuple(rows[there & new] for rows in kept))
     return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
@@ -189,13 +160,13 @@ def _read_run(files: Files, run: Run) -> dict[str, np.ndarray]:
     return read_arrays(files, run.path, verify=True)[0]
 
 
-def _in_run(files: Files, run: Run, query: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:
-    """The query's part of the named arrays; None when the run cannot be read."""
+def _in_run(files: Files, run: Run, core: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:
+    """The core's part of the named arrays; None when the run cannot be read."""
     try:
         arrays = _read_run(files, run)
     except StoreError:
         return None
-    at = int(np.searchsorted(arrays["ids"], query))
-    if at == len(arrays["ids"]) or arrays["ids"][at] != query:
+    at = int(np.searchsorted(arrays["ids"], core))
+    if at == len(arrays["ids"]) or arrays["ids"][at] != core:
         return tuple(np.empty(0, np.int64) for _ in names)
     return tuple(np.array(arrays[name][arrays["offsets"][at] : arrays["offsets"][at + 1]]) for name in names)

@@ -87,11 +87,12 @@ class DirectWeir:
         )
         self.segments = QuerySegments(weir.files, registry, weir.settings)
         self.partners = PartnerSegments(weir.files, weir.settings)
+        self.jobs: DirectJobs | None = None  # those of the last batch
 
     def batch(self, rows: Mapping[str, Any]) -> Done:
         """Run the next batch over rows by stream."""
         number = self.context.state.refresh(self.context.ledger) + 1
         catalog = self.weir.catalog
         given = [(name, rows_for(table, catalog.streams[name.lower()])) for name, table in rows.items()]
-        jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given)
-        return run_batch(self.context, number, jobs)
+        self.jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given)
+        return run_batch(self.context, number, self.jobs)

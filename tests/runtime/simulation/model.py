@@ -124,7 +124,7 @@ class Model:
         about = json.loads(table.schema.metadata[b"weir"])
         values = table.column(0).to_pylist()
         self.documents.append(
-            Document(about["kind"], self.queries, about.get("stream", ""), about.get("catalog", 0), values)
+            Document(about["kind"], self.queries, "".join(about.get("channels", ())), about.get("catalog", 0), values)
         )
         self.queries += len(values) if about["kind"] == "register" else 0
 

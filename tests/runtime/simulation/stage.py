@@ -161,7 +161,7 @@ class SimulatedJobs:
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: Ids) -> MatchReport:
         excluded = {*demoted.tolist(), *self.registry.dropped(plan.registry).tolist()}
         queries = [
-            (group.stream, group.first_id + i, k)
+            (group.channels[0], group.first_id + i, k)
             for group in self.registry.groups(plan.registry)
             for i, k in enumerate(self.constants(group))
             if group.first_id + i not in excluded

@@ -226,7 +226,7 @@ class World:
 
         def action() -> None:
             table = pa.table({"c0": constants})
-            group = registry.register("shape", (BIGINT,), table, "selection", stream, self.defined)
+            group = registry.register("shape", (BIGINT,), table, ["selection"], [stream], self.defined)
             document = self.model.documents[group.number]
             require(document.values == constants, "another registration's document", group.number)
             require(document.first_id == group.first_id, "query ids", group, document)

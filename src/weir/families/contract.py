@@ -1,0 +1,216 @@
+"""What a form of queries is to everybody else: the contract that the runtime and the answers speak, and nothing else.
+
+A *form* is how a core looks: a selection over one stream, a join of two, a join of many. A *family* is all cores of one
+form that share their streams and keys: they are matched together, by one pair of query segments (main and tail). A
+selection is a join of one side, without partners.
+
+    see            how the form sees one core: its family, the side of each source, what it needs; once a shape
+    build, open    a query segment of a family: all its cores behind one index; from arrays, as a worker maps them
+    build_rows,    a row segment of one side: kept rows, in the orders and with the attributes that query segments
+      open_rows    ask for
+    match          new rows of one side × row segments of the other sides × a query segment → results
+
+Checked by the battery in tests/families/test_contract.py for every form, and by the oracles: `match` gives each
+result once, whichever side came last; slots ascend within an event; over budget it counts instead.
+A new form is one file and one entry in `weir.families.registry`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import Expression, Query
+from weir.algebra.schema import Catalog, Stream
+from weir.families.codec import canonical
+from weir.families.segments import Group
+from weir.index.boxes import OverBudget
+from weir.index.joins.costs import DEFAULT, Costs
+from weir.settings import Settings
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What cores of one shape need.
+
+    A residual is a derived attribute, named by its canonical text. Quotas are counted by stream over *distinct*
+    residuals, so whoever checks one goes through `residuals_of`: it has an entry for every stream that the cores
+    read, and equal texts of one stream are one residual, whichever form or side they come from.
+    """
+
+    boxes_per_query: int
+    attributes: tuple[str, ...]  # the columns that are compared; of a join as stream.column
+    residuals: tuple[str, ...]  # all of them
+    residuals_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the stream's name
+
+    @classmethod
+    def union(cls, parts: Sequence[Checked]) -> Checked:
+        """What a query of several cores needs."""
+        if len(parts) == 1:
+            return parts[0]
+        residuals: dict[str, dict[str, None]] = {}
+        for part in parts:
+            for stream, texts in part.residuals_of.items():
+                residuals.setdefault(stream, {}).update(dict.fromkeys(texts))
+        return cls(
+            sum(part.boxes_per_query for part in parts),
+            tuple(dict.fromkeys(name for part in parts for name in part.attributes)),
+            tuple(dict.fromkeys(text for part in parts for text in part.residuals)),
+            {stream: tuple(texts) for stream, texts in residuals.items()},
+        )
+
+
+class Family(Protocol):
+    """All cores of one form that share streams and keys. Plain data: equal families have equal names."""
+
+    @property
+    def name(self) -> str:
+        """Tells families apart; `:` may occur, no other character that a file's name could not have."""
+
+    @property
+    def channel(self) -> str:
+        """Under which name results are kept: the streams of the sides."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """As in the catalog, by side."""
+
+
+class Seen(ABC):
+    """One core as its form sees it."""
+
+    family: Family
+    streams: tuple[Stream, ...]  # by side
+    sides: tuple[int, ...]  # of the core's sources, in their order
+    is_matched: bool = True  # else its results are evaluated when they are asked for
+    counts_as_family: bool = True  # whether it needs one of the `join_families_max`
+
+    @abstractmethod
+    def check(self, constants: pa.Table, settings: Settings) -> Checked:
+        """What a registration needs; RegisterError when it is over a limit of `settings`."""
+
+    @abstractmethod
+    def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
+        """For `explain`: what the index does with it, in the words of its SQL; constants if they are known."""
+
+    def by_source(self, rows: Sequence[Any]) -> tuple[Any, ...]:
+        """What is given by side, by the core's own sources."""
+        return tuple(rows[side] for side in self.sides)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a query segment asks of the rows on one side: orders, and attributes to check."""
+
+    accesses: tuple[Expression | None, ...] = ()
+    columns: tuple[Expression, ...] = ()
+
+    @classmethod
+    def union(cls, parts: Iterable[Needs]) -> Needs:
+        """What all of them ask for, each once."""
+        accesses: dict[str, Expression | None] = {}
+        columns: dict[str, Expression] = {}
+        for part in parts:
+            accesses |= {"" if e is None else canonical(e): e for e in part.accesses}
+            columns |= {canonical(e): e for e in part.columns}
+        return cls(tuple(accesses.values()), tuple(columns.values()))
+
+
+class NewRows(NamedTuple):
+    """Rows of one side: those that just came, or kept ones that a row segment is built of."""
+
+    table: pa.Table
+    row_ids: np.ndarray  # int64, ascending
+    times: np.ndarray  # int64, µs
+
+
+class Results(NamedTuple):
+    """Combinations of events and partners, and the slots that they match: CSR by event."""
+
+    events: np.ndarray | None  # int64[e]: positions of events; in any order, repetitions allowed. None: 0, 1, 2, …
+    offsets: np.ndarray  # int64[e+1]
+    slots: np.ndarray  # int32[p]: ascending within an entry of `events`
+    partners: np.ndarray  # int64[others, p]: row ids on the other sides, sides ascending; unique within (entry, slot)
+    choices: np.ndarray | None = None  # int64: how many events each of the segment's strategies processed
+
+
+class Stored(Protocol):
+    """Something immutable that is kept as flat arrays and a small JSON description."""
+
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+    def meta(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """By what strategies are chosen."""
+
+    strategy: str = "auto"
+    costs: Costs = DEFAULT
+
+
+class QuerySegment(Stored, Protocol):
+    """Cores of one family, ready to be matched with new rows of any of its sides."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """int64[n_slots], ascending: the core of each slot."""
+
+    @property
+    def needs(self) -> tuple[Needs, ...]:
+        """What it asks of the rows of each side; nothing where no row of the side is ever a partner."""
+
+    def match(
+        self,
+        side: int,
+        events: NewRows,
+        partners: Sequence[Sequence[Any]],
+        muted: np.ndarray,
+        left: Callable[[], int],
+        tuning: Tuning,
+    ) -> Iterator[Results | OverBudget]:
+        """The results of new rows of `side` with row segments of the other sides, but those of muted slots.
+
+        `partners` has by side the row segments that these events meet; `left` says how many results may still be
+        written. OverBudget has the counts by slot of what was not given out before.
+        """
+
+
+class Form(Protocol):
+    """All families of one form."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """What `Results.choices` counts."""
+
+    def refusal(self, core: Query, catalog: Catalog) -> str | None:
+        """Why a core is not of this form, naming the part; None if it is."""
+
+    def see(self, core: Query, catalog: Catalog) -> Seen:
+        """A core of this form."""
+
+    def build(
+        self, family: Any, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+    ) -> QuerySegment:
+        """The segment of all cores of `groups` but the `excluded` ids (ascending)."""
+
+    def open(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> QuerySegment:
+        """The segment that `arrays` and `meta` describe; nothing is copied."""
+
+    def columns_of_rows(self, family: Any, side: int, needs: Needs) -> list[Expression]:
+        """What a row segment is made of, besides the times."""
+
+    def build_rows(self, family: Any, side: int, rows: NewRows, needs: Needs) -> Stored:
+        """Kept rows of one side, ready to be met by events of the others."""
+
+    def open_rows(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Any:
+        """The row segment that `arrays` and `meta` describe; nothing is copied."""

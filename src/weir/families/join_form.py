@@ -1,0 +1,94 @@
+"""Joins of two streams as a form: what `joins`, `join_segments` and `partner_rows` do, behind the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import Expression, Query
+from weir.algebra.schema import Catalog, Stream
+from weir.families import joins
+from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Tuning
+from weir.families.join_matching import CHOICES
+from weir.families.join_segments import JoinSegment
+from weir.families.joins import Joined, JoinFamily
+from weir.families.partner_rows import PartnerRows
+from weir.families.segments import Group
+from weir.index.boxes import OverBudget
+from weir.settings import Settings
+
+name = joins.name
+strategies = CHOICES
+refusal = joins.refusal
+open_rows = PartnerRows.from_arrays
+
+
+class SeenJoin(Seen):
+    """A join of two streams, by side."""
+
+    def __init__(self, joined: Joined, streams: tuple[Stream, ...]) -> None:
+        self.joined = joined
+        self.family = joined.family
+        self.streams = streams
+        self.sides = (1, 0) if joined.swapped else (0, 1)
+
+    def check(self, constants: pa.Table, settings: Settings) -> Checked:
+        return joins.check(self.joined, constants, self.streams, settings)
+
+    def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
+        return joins.describe(self.joined, constants, self.streams)
+
+
+def see(core: Query, catalog: Catalog) -> SeenJoin:
+    joined = joins.joined(core, catalog)
+    return SeenJoin(joined, tuple(catalog.streams[name.lower()] for name in joined.family.streams))
+
+
+class JoinQueries:
+    """A segment of joins of two."""
+
+    def __init__(self, segment: JoinSegment) -> None:
+        self.segment = segment
+        self.ids = segment.ids
+        self.arrays, self.meta = segment.arrays, segment.meta
+
+    @property
+    def needs(self) -> tuple[Needs, ...]:
+        return tuple(Needs(tuple(self.segment.accesses(s)), tuple(self.segment.asked(s))) for s in (0, 1))
+
+    def match(
+        self,
+        side: int,
+        events: NewRows,
+        partners: Sequence[Sequence[PartnerRows]],
+        muted: np.ndarray,
+        left: Callable[[], int],
+        tuning: Tuning,
+    ) -> Iterator[Results | OverBudget]:
+        for rows in partners[1 - side]:
+            found = self.segment.match(
+                side, events.table, events.times, rows, muted, left(), costs=tuning.costs, strategy=tuning.strategy
+            )
+            yield found if isinstance(found, OverBudget) else Results(*found)
+
+
+def build(
+    family: JoinFamily, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+) -> JoinQueries:
+    return JoinQueries(JoinSegment.build(family, groups, catalog, settings=settings, excluded=excluded))
+
+
+def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> JoinQueries:
+    return JoinQueries(JoinSegment.from_arrays(arrays, meta))
+
+
+def columns_of_rows(family: JoinFamily, side: int, needs: Needs) -> list[Expression]:
+    ordered = [e for e in needs.accesses if e is not None]
+    return [*needs.columns, *ordered, *(pair[side] for pair in family.keys)]
+
+
+def build_rows(family: JoinFamily, side: int, rows: NewRows, needs: Needs) -> PartnerRows:
+    return PartnerRows.build(family, side, *rows, accesses=needs.accesses or (None,), columns=needs.columns)

@@ -1,0 +1,125 @@
+"""Queries of several cores and a finish, end to end, and the finish itself against plain Python."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import weir
+from weir.answer.finish import different, less
+from weir.errors import QueryError
+from weir.testing.direct import DirectWeir
+
+START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+NAN = float("nan")
+UNION = (
+    "SELECT name, price FROM trade WHERE price < 10 UNION ALL SELECT name, price FROM trade WHERE price > 5 UNION ALL "
+    "SELECT t.name, w.wind FROM trade t JOIN weather w ON t.area = w.area WHERE w.wind > 3 "
+    "BEGIN NOW - INTERVAL 1 MINUTE END NOW"
+)
+
+
+def key(row: tuple[object, ...]) -> tuple[object, ...]:
+    """What DISTINCT compares: NaN is like NaN, 0 like −0."""
+    return tuple("NaN" if v != v else v + 0.0 if isinstance(v, float) else v for v in row)
+
+
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
+    return [key(tuple(row.values())) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_different_and_less_are_those_of_the_definition(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def table() -> pa.Table:
+        count = rng.randint(0, 12)
+        return pa.table(
+            {
+                "x": pa.array([rng.choice([None, 0.0, -0.0, NAN, 1.5]) for _ in range(count)], pa.float64()),
+                "s": pa.array([rng.choice([None, "", "a"]) for _ in range(count)], pa.string()),
+                "d": pa.array([rng.choice([None, 1, 2]) for _ in range(count)], pa.decimal128(5, 2)),
+                "n": pa.nulls(count),
+            }
+        )
+
+    one, other = table(), table()
+    assert rows_of(different(one)) == list(dict.fromkeys(rows_of(one)))
+    assert Counter(rows_of(less(one, other))) == Counter(rows_of(one)) - Counter(rows_of(other))
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> tuple[weir.Weir, DirectWeir]:
+    w = weir.open(tmp_path)
+    w.stream("trade", "name string, price double, area string, ts timestamp", time="ts", keep="10 minutes")
+    w.stream("weather", "area string, wind double, ts timestamp", time="ts", keep="10 minutes")
+    return w, DirectWeir(w, wall_us=int(START.timestamp() * 1e6) + 10**9)
+
+
+def trade(name: str, price: float, second: int, area: str = "south") -> dict[str, object]:
+    return {"name": name, "price": price, "area": area, "ts": START + datetime.timedelta(seconds=second)}
+
+
+def test_a_union_has_the_results_of_all_its_cores(opened: tuple[weir.Weir, DirectWeir]) -> None:
+    w, direct = opened
+    before = w.register("SELECT name FROM trade")
+    both = w.register(UNION)
+    after = w.register("SELECT name FROM trade WHERE price > 8")
+    assert (before.id, both.id, after.id) == (0, 1, 4)  # the cores of a query have ids of their own
+    with pytest.raises(QueryError, match="there is no query 2"):
+        w.query(2)
+    direct.batch({"weather": [{"area": "south", "wind": 7.0, "ts": START}], "trade": [trade("a", 7.0, 1)]})
+    assert both.fetch().to_pylist() == [{"name": "a", "price": 7.0}] * 3
+    token = both.token()
+    direct.batch({"trade": [trade("b", 12.0, 30), trade("c", 3.0, 30, "north")]})
+    came = [("b", 7.0), ("b", 12.0), ("c", 3.0)]
+    assert sorted(rows_of(both.changes(after=token).came)) == came
+    assert both.changes(after=token).went.num_rows == 0
+    assert w.queries()["id"].to_pylist() == [0, 1, 4]
+    direct.batch({"trade": [trade("d", 0.0, 70)]})  # the first batch leaves the window
+    assert sorted(rows_of(both.changes(after=token).went)) == [("a", 7.0)] * 3
+    assert sorted(rows_of(both.fetch())) == [("b", 12.0), ("c", 3.0), ("d", 0.0)]
+    assert rows_of(after.fetch()) == [("b",)]
+    said = both.explain()
+    assert "finish: all rows of core 0, core 1, core 2" in said
+    assert "core 2, join keys: " in said
+    both.drop()
+    assert w.queries()["id"].to_pylist() == [0, 4]
+    done = direct.batch({"trade": [trade("e", 9.0, 71)]})
+    assert sum(m.pairs for m in done.matches) == 2  # of the queries before and after it
+
+
+def test_distinct_counts_values_not_rows(opened: tuple[weir.Weir, DirectWeir]) -> None:
+    w, direct = opened
+    names = w.register("SELECT DISTINCT name FROM trade WHERE price > 1 BEGIN NOW - INTERVAL 1 MINUTE END NOW")
+    direct.batch({"trade": [trade("a", 7.0, 0), trade("a", 8.0, 1), trade("b", 0.5, 2)]})
+    assert names.fetch().to_pylist() == [{"name": "a"}]
+    token = names.token()
+    direct.batch({"trade": [trade("a", 7.0, 50), trade("c", 7.0, 50)]})
+    assert names.changes(after=token).came.to_pylist() == [{"name": "c"}]
+    direct.batch({"trade": [trade("x", 0.0, 80)]})  # the first two rows leave, but another 'a' is there
+    found = names.changes(after=token)
+    assert (found.came.to_pylist(), found.went.to_pylist()) == ([{"name": "c"}], [])
+    assert names.fetch(at=START + datetime.timedelta(seconds=10)).to_pylist() == [{"name": "a"}]
+
+
+def test_one_core_may_be_demoted_and_another_not(tmp_path: Path) -> None:
+    w = weir.open(tmp_path, settings={"demote_pairs_min": 5, "demote_share": 0.5})
+    w.stream("trade", "name string, price double, area string, ts timestamp", time="ts", keep="10 minutes")
+    direct = DirectWeir(w, wall_us=int(START.timestamp() * 1e6) + 10**9)
+    sql = "SELECT name FROM trade WHERE price > :low UNION ALL SELECT area FROM trade WHERE price > 99"
+    queries = w.register_many(sql, {"low": [0.0, 99.0]})
+    for batch in range(3):
+        rows = [trade(f"{k}", 100.0 if k == 3 else 5.0, 10 * batch + k) for k in range(10)]
+        direct.batch({"trade": rows})
+    w.state.refresh(w.ledger)
+    assert list(w.state.demoted) == [0]  # the first core of the first query
+    assert w.queries()["demoted"].to_pylist() == [True, False]
+    assert [q.fetch().num_rows for q in queries] == [33, 6]
+    assert "core 0, state: demoted in batch 0" in queries[0].explain()
+    assert "core 1, state: materialised since batch 0" in queries[0].explain()
