@@ -1,6 +1,6 @@
 """Makes docs/api.md from the docstrings of what users touch.
 
-    python docs/make_api.py
+    python -m docs.make_api
 
 A test holds that the page is what this script makes, so a docstring and the page change together.
 """

@@ -49,9 +49,9 @@ def screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> demo.Screen:
     weir.stream("weather", demo.WEATHER_COLUMNS, time="ts", keep="10 minutes")
     wordings = demo.Wordings()
     made: list[Queries] = []
-    for sql, params in demo.Market(np.random.default_rng(7)).wishes(100):
+    for sql, params in demo.Market(np.random.default_rng(demo.SEED)).wishes(100):
         made.append(weir.register_many(sql, params))
-        wordings.add(made[-1], sql, params)
+        wordings.add(made[-1].ids, sql, params)
     return demo.Screen(Progress(Terminal()), weir, [queries[0] for queries in made], wordings)
 
 

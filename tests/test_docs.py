@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import xml.etree.ElementTree as ElementTree
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import weir
-from docs import make_api
-from weir import cli
+from docs import make_api, make_picture
+from weir import cli, demo
 from weir.cli import parser
 from weir.settings import Settings
 
@@ -53,13 +55,42 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_the_api_page_is_what_the_docstrings_say() -> None:
-    assert make_api.PAGE.read_text(encoding="utf-8") == make_api.page(), "run `python docs/make_api.py`"
+    assert make_api.PAGE.read_text(encoding="utf-8") == make_api.page(), "run `python -m docs.make_api`"
 
 
 def test_the_api_page_has_every_public_name() -> None:
     text = make_api.page()
     for name in weir.__all__:
         assert re.search(rf"^## (weir\.)?{name}$", text, re.MULTILINE) or f"| `{name}` |" in text, name
+
+
+def test_the_picture_is_what_its_script_draws() -> None:
+    committed, drawn = make_picture.PICTURE.read_text(encoding="utf-8"), make_picture.picture()
+    assert [e.text for e in texts(committed)] == [e.text for e in texts(drawn)], "run `python -m docs.make_picture`"
+    # Versions of matplotlib may round differently.
+    assert outlines(committed) == pytest.approx(outlines(drawn), abs=0.5), "run `python -m docs.make_picture`"
+    assert "var(" not in committed, "not every renderer knows variables of style sheets"
+
+
+def texts(svg: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
+
+
+def outlines(svg: str) -> list[float]:
+    """The numbers of all paths."""
+    paths = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path")
+    return [float(number) for path in paths for number in re.findall(r"-?\d+\.?\d*", path.get("d", ""))]
+
+
+def test_the_capture_in_the_readme_is_of_this_demo() -> None:
+    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    wordings, first = demo.Wordings(), 0
+    for sql, params in demo.Market(np.random.default_rng(demo.SEED)).wishes(100_000):
+        wordings.add(range(first, first + params.num_rows), sql, params)
+        first += params.num_rows
+    for id in (0, 90_000, 90_001):
+        assert f"{id:,} {wordings.of(id)} →" in page, "run `weir demo` on a terminal and copy what stays on it"
+    assert re.search(r"demo: 100,000 standing queries, [\d,]+ events, ", page)
 
 
 def blocks(page: Path, kind: str) -> list[str]:

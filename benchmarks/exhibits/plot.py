@@ -67,9 +67,13 @@ STYLE = {
 def draw(exhibit: Exhibit) -> str:
     """The plot as the text of an SVG file."""
     with matplotlib.rc_context(STYLE):
-        figure = figure_of(exhibit)
-        out = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None, "Title": exhibit.title})
+        return svg_text(figure_of(exhibit), exhibit.title)
+
+
+def svg_text(figure: Figure, title: str) -> str:
+    """A figure as the text of an SVG file; the caller sets STYLE around it."""
+    out = io.StringIO()
+    FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None, "Title": title})
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

@@ -26,12 +26,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from weir.api import Queries, Query, Weir, open_weir
+from weir.api import Query, Weir, open_weir
 from weir.index.warm import warm
 from weir.progress import Progress
 from weir.runtime.run import Run, RunProgress
 from weir.store.matches import read_joins, read_matches
 
+SEED = 7  # every demo has the same queries
 SYMBOLS = 2_000
 AREAS = ("Tokyo", "London", "New York", "Frankfurt", "Singapore", "Zurich", "Toronto", "Sydney")
 CHUNK_ROWS = 20_000
@@ -150,9 +151,9 @@ class Wordings:
     def __init__(self) -> None:
         self._groups: list[tuple[range, str, pa.Table]] = []
 
-    def add(self, queries: Queries, sql: str, params: pa.Table) -> None:
-        """Remember what was registered."""
-        self._groups.append((queries.ids, sql, params))
+    def add(self, ids: range, sql: str, params: pa.Table) -> None:
+        """Remember what was registered, and which ids it got."""
+        self._groups.append((ids, sql, params))
 
     def of(self, id: int) -> str:
         """The text of one query."""
@@ -182,14 +183,14 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
     weir = open_weir(root, settings={"batch_rows_max": 100_000})
     weir.stream("trade", COLUMNS, time="ts", keep="10 minutes")
     weir.stream("weather", WEATHER_COLUMNS, time="ts", keep="10 minutes")
-    market = Market(np.random.default_rng(7))
+    market = Market(np.random.default_rng(SEED))
     wordings = Wordings()
     watched: list[Query] = []  # whose answers are shown: a selection, two joins
     registered = 0
     progress.bar("registering queries", registered, queries)
     for sql, params in market.wishes(queries):
         made = weir.register_many(sql, params)
-        wordings.add(made, sql, params)
+        wordings.add(made.ids, sql, params)
         registered += len(made)
         progress.bar("registering queries", registered, queries)
         watched.extend(made[:2] if "JOIN" in sql else made[: 1 if not watched else 0])
