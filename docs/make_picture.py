@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 780, 400
 ROW, QUERY, MATCH = "#2a78d6", "#b07400", "#158a5e"  # what is a row, a query, a match
 PALE = {ROW: "#e4eefa", QUERY: "#f8eed9", MATCH: "#dff2ea", AXIS: "#ffffff"}
 
-ROWS = ("orange   24.50", "lemon    12.00", "storm    south")
+ROWS = (("orange", "24.50"), ("lemon", "12.00"), ("storm", "south"))
 QUERIES = ("orange below 25", "price 10 to 19.5", "orange in a storm")
 # Boxes of queries in the index: left, bottom, width, height. The first two hold the new row.
 BOXES = ((318, 268, 74, 52), (352, 252, 86, 44), (300, 212, 60, 32), (412, 304, 50, 26), (420, 208, 44, 30))
@@ -60,9 +60,10 @@ def _job(axes: Axes) -> None:
 
 def _rows(axes: Axes) -> None:
     axes.text(20, 366, "rows stream in", weight="bold", color=ROW, size=12)
-    for k, text in enumerate(ROWS):
+    for k, (name, value) in enumerate(ROWS):
         _box(axes, 20, 318 - 38 * k, 116, 28, ROW)
-        axes.text(30, 328 - 38 * k, text, family="monospace", size=9)
+        axes.text(30, 328 - 38 * k, name, size=9)
+        axes.text(126, 328 - 38 * k, value, size=9, ha="right")
     _box(axes, 176, 242, 86, 104, ROW)
     axes.text(219, 294, "row\nsegments", ha="center", va="center", linespacing=1.5, size=10.5)
     _arrow(axes, (140, 294), (172, 294), ROW)
