@@ -37,6 +37,8 @@ from weir.store.state import State
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from weir.store.vacuum import Removed
+
 T = TypeVar("T")
 
 
@@ -51,13 +53,17 @@ def open_weir(
 
     `clock` is "event" (now is the largest accepted time; the default) or "arrival" (rows are stamped when they
     arrive); it is chosen when the weir is made and kept. `spark` is used by `run`; without one a local session is
-    started when it is first needed.
+    started when it is first needed. `settings` override defaults, by name; an unknown name is an `OpenError`.
     """
     return Weir(str(location), spark=spark, clock=clock, settings=settings)
 
 
 class Weir:
-    """One folder of streams, standing queries and answers."""
+    """One folder of streams, standing queries and answers.
+
+    Any number of processes may open the same folder and define, register, drop, push and fetch; one of them runs the
+    job. What a method has stored is durable when it returns.
+    """
 
     def __init__(
         self,
@@ -94,9 +100,11 @@ class Weir:
     ) -> Stream:
         """Define a stream: columns as text for the embedded source (`push`), or a streaming DataFrame.
 
-        `keep` is how far back windows may reach ("forever" for landmark windows); rows stamped more than `future`
-        ahead of the wall clock go to `late`. Saying the same again does nothing; a DataFrame must be given again
-        by every process that runs the job.
+        Columns are written as in SQL, `"name string, price double, ts timestamp"`; `time` names the timestamp that
+        windows are about. `keep` is how far back windows may reach ("forever" for landmark windows); rows stamped
+        more than `future` ahead of the wall clock go to `late`. Lengths are texts such as "90 seconds" and "1 day",
+        or numbers of seconds. Saying the same again does nothing, another definition of the same name is a
+        `StreamError`. A DataFrame must be given again by every process that runs the job.
         """
         if not name.isidentifier() or not name.isascii():
             raise StreamError(f"'{name}' is not a stream name", hint="use letters, digits and underscores")
@@ -134,7 +142,10 @@ class Weir:
             raise StreamError(f"time column '{time}' of stream '{name}' is {found.type}, expected timestamp")
 
     def table(self, name: str, columns: str, *, key: str) -> Table:
-        """Define a table beside the streams."""
+        """Define a table beside the streams, with the column that identifies its rows.
+
+        Queries may name it and are typed against it; registering one that joins it is refused for now.
+        """
         parsed = parse_columns(columns, name)
         if not any(c.name.lower() == key.lower() for c in parsed):
             names = [c.name for c in parsed]
@@ -147,18 +158,26 @@ class Weir:
 
     @property
     def catalog(self) -> Catalog:
-        """All streams and tables."""
+        """All streams and tables that are defined, by name in lower case."""
         return self.catalog_log.read()
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def register(self, sql: str, params: Mapping[str, Any] | None = None) -> Query:
-        """Register one query; it stands, and is answered over old rows too, when this returns."""
+        """Register one query; it stands, and is answered over old rows too, when this returns.
+
+        `params` holds a value for each `:parameter` of the text. What cannot be parsed, typed or executed is a
+        `RegisterError` that names the place; nothing is registered then.
+        """
         table = None if not params else as_table([dict(params)], "parameters", RegisterError)
         return Query(self, self._register(sql, table).ids[0])
 
     def register_many(self, sql: str, params: Any) -> Queries:
-        """Register one query for each row of `params` (Arrow, pandas, Spark, dicts): columns are the `:parameters`."""
+        """Register one query for each row of `params`, whose columns are the `:parameters` of the text.
+
+        `params` is an Arrow table, a pandas or Spark DataFrame, a dict of lists or a list of dicts. The text is parsed
+        once, and a million rows are one document: all of them stand when this returns, or none.
+        """
         return self._register(sql, as_table(params, "parameters", RegisterError))
 
     def _register(self, sql: str, params: pa.Table | None) -> Queries:
@@ -179,20 +198,27 @@ class Weir:
         return Queries(self, group.first_id, group.count)
 
     def query(self, id: int) -> Query:
-        """The query with this id; a client that comes back later finds it so."""
+        """The query with this id; a client that comes back later finds it so. Dropped and unknown ids: `QueryError`."""
         self.registry.refresh()
         self._library.standing(id)
         return Query(self, id)
 
     def queries(self) -> pa.Table:
-        """All standing queries: id, SQL shape, stream, family, first batch, and whether they are demoted."""
+        """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted`.
+
+        The shape is the canonical text with `:c0, :c1, …` for constants; first_batch is NULL before a batch has seen
+        the query; a demoted query is recomputed when it is asked for, because it matches too much to be kept.
+        """
         self.registry.refresh()
         with self._reading:
             self.state.refresh(self.ledger)
             return self._library.listing(self.state)
 
     def drop(self, ids: int | Sequence[int] | np.ndarray) -> None:
-        """Drop queries; they match nothing from the next planned batch on, and their answers are gone."""
+        """Drop queries by id; they match nothing from the next planned batch on, and their answers are gone.
+
+        An unknown or dropped id among them is a `QueryError`, and none is dropped then. Ids are never used again.
+        """
         wanted = np.unique(np.atleast_1d(np.asarray(ids, np.int64)))
         self.registry.refresh()
         for id in wanted:
@@ -200,14 +226,19 @@ class Weir:
         self.registry.drop(wanted)
 
     def explain(self, sql: str) -> str:
-        """How a query would be executed, without registering it; says why if it cannot be."""
+        """How a query would be executed, without registering it; says why if it cannot be. Parameters need no value."""
         planned = plan_registration(sql, None, self.catalog, self.settings, refuse=False)
         return describe(planned, None, self.files, self.state)
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def push(self, stream: str, rows: Any) -> int:
-        """Hand rows to the embedded source; they are durable when this returns. Returns the push's number."""
+        """Hand rows to the embedded source; they are durable when this returns. Returns the push's number.
+
+        `rows` is an Arrow table, a pandas or Spark DataFrame, a dict of lists or a list of dicts. Columns may come in
+        any order, missing ones are NULL. Rows that do not fit are a `PushError`, and none of them is taken. No rows
+        are no push: −1.
+        """
         defined = self._stream(stream, PushError)
         if defined.source != "push":
             raise PushError(
@@ -219,7 +250,10 @@ class Weir:
         return self.inbox.push(defined.name, table)
 
     def late(self, stream: str) -> pa.Table:
-        """Rows that were not taken, with the column `weir_reason`: late, future, null time, reserved value."""
+        """Rows of a stream that were not taken, with the column `weir_reason`: late, future, null time, reserved value.
+
+        Late is what is older than the stream's `keep`, as seen from the clock.
+        """
         defined = self._stream(stream, StreamError)
         with self._reading:
             self.state.refresh(self.ledger)
@@ -259,8 +293,10 @@ class Weir:
     ) -> Run:
         """Run the job: every `trigger`, or with `available_now` over what is there, until it is done.
 
-        `sink(batch_df, n)` is called after each batch with its matches and their rows, like foreachBatch: at least
-        once for each batch, with n to recognise a repetition. `say` receives a line about long work.
+        With a trigger this returns at once and the job runs until `Run.stop()`; with `available_now` it returns when
+        everything that was pushed before is matched. `sink(batch_df, n)` is called after each batch with its matches
+        and their rows, like foreachBatch: at least once for each batch, with n to recognise a repetition. `say`
+        receives a line about long work. What keeps the job from starting or going on is a `RunError`.
         """
         if self._run is not None and self._run.is_active:
             raise RunError("this weir is running already", hint="stop the other run first: run.stop()")
@@ -279,15 +315,21 @@ class Weir:
             self._run.wait()
         return self._run
 
-    def vacuum(self) -> Any:
-        """Remove expired and orphaned files now; the running job does it every so often by itself."""
+    def vacuum(self) -> Removed:
+        """Remove expired and orphaned files now; the running job does it every so often by itself.
+
+        Returns how many files of each kind it removed.
+        """
         from weir.runtime.housekeeping import vacuum_now
 
         return vacuum_now(self.files, self.settings)
 
 
 class Query:
-    """A standing query, by its id."""
+    """A standing query, known by its `id`: the same in every process, and for as long as the query stands.
+
+    Once it is dropped, every method raises a `QueryError`.
+    """
 
     def __init__(self, weir: Weir, id: int) -> None:
         self._weir = weir
@@ -314,36 +356,48 @@ class Query:
 
     @property
     def sql(self) -> str:
-        """The query's text in canonical form, with its constants."""
+        """The query's text in canonical form, with its constants: what the registry keeps of the text it was given."""
         self._weir.registry.refresh()
         return self._weir._library.text(self.id)
 
     def fetch(self, at: datetime.datetime | str | int | None = None) -> pa.Table:
-        """The answer now, or as of an earlier time (a datetime, an ISO text, or µs since the epoch, UTC)."""
+        """The answer now, or as of an earlier time (a datetime, an ISO text, or µs since the epoch, UTC).
+
+        It is what the one-time SQL gives over the windows' contents at that time, over all rows of the batches that are
+        done, also of those from before the query was registered. A time whose windows reach below the rows that a
+        stream keeps is a `FetchError`.
+        """
         at_us = None if at is None else to_us(at)
         return self._read(lambda standing, state: fetch(standing, self._weir.files, state, at_us=at_us))
 
     def token(self) -> str:
-        """A token for the answer that `fetch` gives now, for `changes`."""
+        """A token of the answer that `fetch` gives now, to ask for `changes` from here on."""
         return self._read(lambda _, state: str(Token(state.last, moment(state, None))))
 
     def changes(self, after: str | None = None) -> Changes:
-        """What came and went since a token (all of the answer came, without one), and the next token."""
+        """What came and went since a token (all of the answer came, without one), and the next token.
+
+        Rows go when they leave the window. A token is short text; keep it anywhere, use it in any process.
+        """
         token = None if after is None else Token.parse(after)
         return self._read(lambda standing, state: changes(standing, self._weir.files, state, token))
 
     def explain(self) -> str:
-        """Plan, update patterns, family, boxes, access attributes, expected matches, and its state."""
+        """How the query is executed, as text: plan, update patterns, family, boxes, access attributes, state."""
         planned = self._weir._library.planned(self.id)
         return self._read(lambda standing, state: describe(planned, standing, self._weir.files, state))
 
     def drop(self) -> None:
-        """Drop the query."""
+        """Drop the query, as `Weir.drop` does."""
         self._weir.drop(self.id)
 
 
 class Queries(Sequence[Query]):
-    """The queries of one `register_many`, in the order of its parameters; their ids are consecutive."""
+    """The queries of one `register_many`, in the order of its parameters.
+
+    A sequence: it has a length, is iterated over, gives a `Query` for an index and a list of them for a slice. Queries
+    are made when they are asked for. `ids` is the range of their ids, which are consecutive.
+    """
 
     def __init__(self, weir: Weir, first_id: int, count: int) -> None:
         self._weir = weir

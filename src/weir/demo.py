@@ -1,29 +1,38 @@
 """`weir demo`: a generated market feed and the weather, 100,000 standing queries of several shapes, one Spark job.
 
 A feeder thread pushes trades as fast as the job takes them, and now and then the weather of each area; most queries
-select trades, some thousands join trades with the weather where they are made. The view shows events and matches a
-second, batch times, the busiest queries and answers of a few watched ones. Without a terminal it prints a line now and
-then.
+select trades, some thousands join trades with the weather where they are made. On a terminal a live view shows events
+and matches a second, batch times, the busiest queries and the answers of a few watched ones; it stays when the demo
+ends. Elsewhere the demo prints a line now and then, and the answers at the end. Queries are shown in the words of
+those who registered them: the registry keeps only their canonical form, so the demo remembers what it registered.
 """
 
 from __future__ import annotations
 
+import datetime
+import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from weir.api import Query, Weir, open_weir
 from weir.index.warm import warm
 from weir.progress import Progress
-from weir.runtime.run import Run
+from weir.runtime.run import Run, RunProgress
 from weir.store.matches import read_matches
 
+SEED = 7  # every demo has the same queries
 SYMBOLS = 2_000
 AREAS = ("Tokyo", "London", "New York", "Frankfurt", "Singapore", "Zurich", "Toronto", "Sydney")
 CHUNK_ROWS = 20_000
@@ -85,9 +94,11 @@ class Market:
         part.append(count - sum(part))
         s = [r.integers(0, SYMBOLS, n) for n in part]
         storm = r.integers(2, 8, part[3])
-        s[3][:2], storm[:2] = (20, 21)[: part[3]], 0  # two that will have answers: often traded, in any wind, …
+        # The queries that are watched will have answers: their symbols are often traded, in any wind, …
+        s[0][:1], s[3][:2], storm[:2] = 20, (20, 21)[: part[3]], 0
         near = [self.price[k] * np.exp(r.normal(0, 0.02, len(k))) for k in s]
-        near[3][:2] *= 1.1  # … at nearly any price
+        near[0][:1] *= 1.1  # … and they take nearly any price.
+        near[3][:2] *= 1.1
         return [
             (
                 "SELECT symbol, price, ts FROM trade WHERE symbol = :symbol AND price < :limit "
@@ -101,7 +112,13 @@ class Market:
             (
                 "SELECT symbol, size, price * size AS value FROM trade WHERE symbol = :symbol AND size >= :size "
                 "AND price > :floor",
-                pa.table({"symbol": self.symbol[s[2]], "size": r.integers(900, 999, part[2]), "floor": near[2] * 0.5}),
+                pa.table(
+                    {
+                        "symbol": self.symbol[s[2]],
+                        "size": r.integers(900, 999, part[2]),
+                        "floor": np.round(near[2] * 0.5, 2),
+                    }
+                ),
             ),
             (
                 "SELECT t.symbol, t.price, w.category FROM trade t JOIN weather w ON t.area = w.area "
@@ -118,9 +135,35 @@ class Market:
             (
                 "SELECT symbol, price, size, area FROM trade WHERE area = :area AND price * size > :value "
                 "BEGIN NOW - INTERVAL 10 MINUTES END NOW",
-                pa.table({"area": np.array(AREAS)[s[4] % len(AREAS)], "value": r.uniform(420_000, 600_000, part[4])}),
+                pa.table(
+                    {
+                        "area": np.array(AREAS)[s[4] % len(AREAS)],
+                        "value": np.round(r.uniform(420_000, 600_000, part[4]), 2),
+                    }
+                ),
             ),
         ]
+
+
+class Wordings:
+    """The text of each query as its user would write it: the template that was registered, with its values put in."""
+
+    def __init__(self) -> None:
+        self._groups: list[tuple[range, str, pa.Table]] = []
+
+    def add(self, ids: range, sql: str, params: pa.Table) -> None:
+        """Remember what was registered, and which ids it got."""
+        self._groups.append((ids, sql, params))
+
+    def of(self, id: int) -> str:
+        """The text of one query."""
+        ids, sql, params = next(group for group in self._groups if id in group[0])
+        values = params.slice(ids.index(id), 1).to_pylist()[0]
+        return re.sub(r":(\w+)", lambda slot: _written(values[slot[1]]), sql)
+
+
+def _written(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def demo(*, queries: int = 100_000, seconds: float = 45.0, folder: str | None = None) -> None:
@@ -140,16 +183,17 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
     weir = open_weir(root, settings={"batch_rows_max": 100_000})
     weir.stream("trade", COLUMNS, time="ts", keep="10 minutes")
     weir.stream("weather", WEATHER_COLUMNS, time="ts", keep="10 minutes")
-    market = Market(np.random.default_rng(7))
-    watched: list[Query] = []
-    told: list[Query] = []  # whose answers are shown at the end
+    market = Market(np.random.default_rng(SEED))
+    wordings = Wordings()
+    watched: list[Query] = []  # whose answers are shown: a selection, two joins
     registered = 0
+    progress.bar("registering queries", registered, queries)
     for sql, params in market.wishes(queries):
         made = weir.register_many(sql, params)
+        wordings.add(made.ids, sql, params)
         registered += len(made)
         progress.bar("registering queries", registered, queries)
-        watched.extend(made[:1])
-        told.extend(made[:2] if "JOIN" in sql else made[: 1 if not told else 0])
+        watched.extend(made[:2] if "JOIN" in sql else made[: 1 if not watched else 0])
     progress.say("starting Spark")
     run = weir.run(trigger="0 seconds", say=progress.say)
     stop = threading.Event()
@@ -157,32 +201,24 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
     feeder = threading.Thread(target=_feed, args=(weir, market, run, stop, pushed), name="feeder")
     feeder.start()
     started = time.monotonic()
-    try:
-        _watch(weir, run, watched, started, seconds, progress)
-    finally:
-        stop.set()
-        feeder.join()
-        drained = time.monotonic() + 60
-        while run.is_active and _taken(run) < pushed[0] and time.monotonic() < drained:
-            run.wait(0.2)
-        elapsed = time.monotonic() - started
-        run.stop()
-    figures = run.progress()
-    for query in told:
-        answer = query.fetch()
-        progress.say(f"query {query.id}: {query.sql}")
-        progress.say(f"  {answer.num_rows:,} rows in its window; the last: {_last(answer)}")
+    with Screen(progress, open_weir(weir.files.location), watched, wordings) as screen:
+        try:
+            _watch(run, screen, started, seconds)
+        finally:
+            stop.set()
+            feeder.join()
+            drained = time.monotonic() + 60
+            while run.is_active and _taken(run) < pushed[0] and time.monotonic() < drained:
+                run.wait(0.2)
+            elapsed = time.monotonic() - started
+            run.stop()
+        figures = run.progress()
+        screen.close(figures, elapsed)
     rate = _taken(run) / elapsed
-    print(
+    progress.say(
         f"demo: {registered:,} standing queries, {_taken(run):,} events, {figures.pairs:,} matches, "
-        f"{rate:,.0f} events/s, P50/P99 batch ms {figures.batch_ms_p50:.0f}/{figures.batch_ms_p99:.0f}",
-        flush=True,
+        f"{rate:,.0f} events/s, P50/P99 batch ms {figures.batch_ms_p50:.0f}/{figures.batch_ms_p99:.0f}"
     )
-
-
-def _last(answer: pa.Table) -> object:
-    """The newest row of an answer."""
-    return answer.slice(answer.num_rows - 1).to_pylist()[0] if answer.num_rows else "none yet"
 
 
 def _taken(run: Run) -> int:
@@ -205,32 +241,103 @@ def _feed(weir: Weir, market: Market, run: Run, stop: threading.Event, pushed: l
         pushed[0] += CHUNK_ROWS
 
 
-def _watch(weir: Weir, run: Run, watched: list[Query], started: float, seconds: float, progress: Progress) -> None:
-    pause = 1.0 if progress.is_terminal else 5.0
-    reader = open_weir(weir.files.location)  # a second client of the same folder
-    while time.monotonic() - started < seconds:
-        if run.wait(min(pause, max(0.1, seconds - (time.monotonic() - started)))):
+def _watch(run: Run, screen: Screen, started: float, seconds: float) -> None:
+    """Show how it goes until the time is over, or the job ends."""
+    while (left := seconds - (time.monotonic() - started)) > 0:
+        if run.wait(min(screen.pause_s, max(0.1, left))):
             break
         figures = run.progress()
-        if figures.last_batch is None:
-            continue
-        elapsed = time.monotonic() - started
-        lines = [
-            f"{elapsed:5.0f} s  {_taken(run) / elapsed:10,.0f} events/s  {figures.pairs / elapsed:12,.0f} matches/s  "
-            f"batch {figures.batch_ms_p50:.0f} ms (p99 {figures.batch_ms_p99:.0f})  {figures.queries:,} queries",
-        ]
-        if progress.is_terminal:
-            lines.append("  busiest queries of the last batch:")
-            lines.extend(f"    {count:8,} × {text}" for text, count in _busiest(reader))
-            for query in watched:
-                answer = reader.query(query.id).fetch()
-                lines.append(f"    query {query.id}: {answer.num_rows:,} rows, last {_last(answer)}"[:118])
-            sys.stdout.write("\x1b[2J\x1b[H")
-        print("\n".join(lines), flush=True)
+        if figures.last_batch is not None:
+            screen.show(figures, time.monotonic() - started)
 
 
-def _busiest(reader: Weir, most: int = 5) -> list[tuple[str, int]]:
-    """The queries with most matches in the newest batch."""
+@dataclass
+class Screen:
+    """What the demo shows while it runs: a view that is redrawn on a terminal, lines elsewhere."""
+
+    progress: Progress
+    reader: Weir  # a second client of the same folder
+    watched: Sequence[Query]
+    wordings: Wordings
+    live: Live | None = None
+
+    def __enter__(self) -> Screen:
+        if self.progress.is_terminal:
+            self.live = Live(console=self.progress.console, auto_refresh=False)
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    @property
+    def pause_s(self) -> float:
+        """The time between two looks."""
+        return 5.0 if self.live is None else 1.0
+
+    def show(self, figures: RunProgress, elapsed: float) -> None:
+        """Show how it goes."""
+        if self.live is None:
+            self.progress.say(_headline(figures, elapsed))
+        else:
+            self.live.update(self.view(figures, elapsed), refresh=True)
+
+    def close(self, figures: RunProgress, elapsed: float) -> None:
+        """Show the last answers, to stay."""
+        if self.live is not None:
+            self.live.update(self.view(figures, elapsed), refresh=True)
+            return
+        for id, answer in self.answers():
+            self.progress.say(f"query {id}: {self.wordings.of(id)}")
+            self.progress.say(f"  {_summary(answer)}")
+
+    def answers(self) -> list[tuple[int, pa.Table]]:
+        """The watched queries' answers, by id."""
+        return [(query.id, self.reader.query(query.id).fetch()) for query in self.watched]
+
+    def view(self, figures: RunProgress, elapsed: float) -> Group:
+        """The figures, the busiest queries, and the watched ones with their answers."""
+        matches = _table("matches", "busiest queries of the last batch")
+        for id, count in busiest(self.reader):
+            matches.add_row(f"{count:,}", Text(self.wordings.of(id)))
+        watched = _table("query", "and its answer now")
+        for id, answer in self.answers():
+            watched.add_row(f"{id:,}", Text(self.wordings.of(id)))
+            watched.add_row("", Text(f"→ {_summary(answer)}", style="green"))
+        return Group(Text(_headline(figures, elapsed).strip(), style="bold"), "", matches, "", watched)
+
+
+def _table(number: str, text: str) -> Table:
+    """A table of a number and a text that may take several lines."""
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    made.add_column(number, justify="right", width=8)
+    made.add_column(text, overflow="fold")
+    return made
+
+
+def _headline(figures: RunProgress, elapsed: float) -> str:
+    return (
+        f"{elapsed:5.0f} s  {(figures.events + figures.late) / elapsed:10,.0f} events/s  "
+        f"{figures.pairs / elapsed:12,.0f} matches/s  "
+        f"batch {figures.batch_ms_p50:.0f} ms (p99 {figures.batch_ms_p99:.0f})  {figures.queries:,} queries"
+    )
+
+
+def _summary(answer: pa.Table) -> str:
+    """How many rows an answer has, and its newest."""
+    if not answer.num_rows:
+        return "no rows in its window yet"
+    (last,) = answer.slice(answer.num_rows - 1).to_pylist()
+    values = ", ".join(
+        f"{name} {value:%H:%M:%S}" if isinstance(value, datetime.datetime) else f"{name} {value}"
+        for name, value in last.items()
+    )
+    return f"{answer.num_rows:,} rows in its window; the last: {values}"
+
+
+def busiest(reader: Weir, most: int = 3) -> list[tuple[int, int]]:
+    """The queries with most matches in the newest batch: id and matches."""
     reader.state.refresh(reader.ledger)
     files = reader.state.match_files(reader.state.last, reader.state.last)
     items = [p.items for _, f in files for p in read_matches(reader.files, f.path)]
@@ -238,4 +345,4 @@ def _busiest(reader: Weir, most: int = 5) -> list[tuple[str, int]]:
         return []
     ids, counts = np.unique(np.concatenate(items), return_counts=True)
     top = np.argsort(-counts, kind="stable")[:most]
-    return [(reader.query(int(ids[k])).sql[:100], int(counts[k])) for k in top]
+    return [(int(ids[k]), int(counts[k])) for k in top]

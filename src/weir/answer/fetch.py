@@ -111,9 +111,9 @@ class Token:
 class Changes:
     """What came and went between two answers, and the token of the later one."""
 
-    came: pa.Table
-    went: pa.Table
-    token: str
+    came: pa.Table  # rows that the later answer has and the earlier has not
+    went: pa.Table  # rows that the earlier answer had and the later has not
+    token: str  # for the next `changes(after=…)`
 
 
 @dataclass(frozen=True)

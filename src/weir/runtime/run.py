@@ -51,37 +51,37 @@ class _StoppingError(Exception):
 class BatchFigures:
     """What one batch did."""
 
-    batch: int
-    events: int
-    pairs: int
-    late: int
-    demoted: int
-    batch_ms: float
-    ingest_ms: float
-    match_ms: float
+    batch: int  # its number
+    events: int  # rows taken
+    pairs: int  # (event, query) matches
+    late: int  # rows not taken
+    demoted: int  # queries that matched too much to be kept from here on
+    batch_ms: float  # from Spark's call to the commit
+    ingest_ms: float  # of it the job that writes the rows
+    match_ms: float  # of it the job that finds the matches
 
 
 @dataclass(frozen=True)
 class RunProgress:
     """Totals since the start, and how recent batches went."""
 
-    batches: int
+    batches: int  # that were done
     events: int  # rows taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
     demoted: int  # queries
-    last_batch: BatchFigures | None
-    batch_ms_p50: float
-    batch_ms_p99: float
-    now_us: int | None
+    last_batch: BatchFigures | None  # None before the first
+    batch_ms_p50: float  # median of the last thousand batches
+    batch_ms_p99: float  # 99 % of them took no longer
+    now_us: int | None  # the clock: the largest accepted time, or the last arrival; µs since the epoch
     late_rows: dict[str, dict[str, int]]  # by stream and reason, over the weir's whole life
     queries: int  # standing, as of the last batch
-    housekeeping_error: str | None
+    housekeeping_error: str | None  # the last one of vacuum or compaction, which the job survives
     join_choices: dict[str, dict[str, int]]  # by join family: events that each strategy processed
 
 
 class Run:
-    """A job that runs; `stop`, `wait` and `progress` are what a user needs of it."""
+    """A job that runs, as `Weir.run` returns it; `stop`, `wait` and `progress` are what a user needs of it."""
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class Run:
 
     @property
     def is_active(self) -> bool:
+        """Whether the job runs."""
         return self._query is not None and self._query.isActive
 
     def start(self) -> None:
@@ -152,7 +153,7 @@ class Run:
         self._query = writer.start()
 
     def stop(self) -> None:
-        """Finish the batch that is being worked on, then stop."""
+        """Finish the batch that is being worked on, then stop. An error of the job is raised here."""
         self._halt()
         self._housekeeping.close()
         self._raise()
@@ -181,7 +182,7 @@ class Run:
                 raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the run ends by itself; True if it has. An error of the job is raised here."""
+        """Wait until the run ends by itself, or so long; True if it has ended. An error of the job is raised here."""
         while True:
             self._restarting.wait()
             query = self._query
