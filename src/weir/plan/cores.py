@@ -20,7 +20,7 @@ from functools import lru_cache
 from weir.algebra.nodes import ColumnRef, Distinct, Expression, GroupBy, Node, Project, Query, Scan, SetOperation
 from weir.algebra.rebuild import map_expressions, rebuild, rebuild_node, scans
 from weir.algebra.schema import Column
-from weir.plan.rules.drop_distinct import drop_distinct
+from weir.plan.drop_distinct import drop_distinct
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weir.algebra.format import expression_text, tree_text
+from weir.algebra.format import tree_text
 from weir.algebra.nodes import Node, Query, Scan
 from weir.algebra.schema import Catalog
 from weir.plan.classify import Classified
 from weir.plan.cores import CoreRows, finish_text
-from weir.plan.join_factors import join_factors, joins_of
-from weir.plan.planner import plan
+from weir.plan.drop_distinct import drop_distinct
 from weir.plan.update_pattern import UpdatePattern, pattern_of
 from weir.plan.windows import length_text
 
@@ -28,7 +27,7 @@ _MEANING = {
 
 def explain(query: Query, catalog: Catalog, classified: Classified, details: Mapping[str, object]) -> str:
     """The whole explanation, several lines."""
-    planned = plan(query)
+    planned = drop_distinct(query)  # as `cores_of` takes it apart
 
     def note(node: Node) -> str:
         if isinstance(node, Scan) and node.is_table:
@@ -38,11 +37,6 @@ def explain(query: Query, catalog: Catalog, classified: Classified, details: Map
     lines = ["query: " + " ".join(query.text.split()), "plan:"]
     lines += ["  " + line for line in tree_text(planned, note).split("\n")]
     lines.append("updates: " + _MEANING[pattern_of(planned.root, catalog)])
-    names = {s.source: s.alias for s in planned.sources}
-    for join in joins_of(planned):
-        for factor in join_factors(join, catalog):
-            shown = " AND ".join(expression_text(c, names) for c in factor.conditions)
-            lines.append(f"join factor, {factor.kind}: {shown}")
     for scan in planned.sources:
         lines.append(f"source {scan.alias}: {_source(scan, catalog)}")
     lines.append(f"family: {classified.family or 'none, it cannot be executed yet'}")
