@@ -195,6 +195,7 @@ class Weir:
             planned.channels,
             self.catalog_log.count(),
         )
+        self._library.remember(group, checked)
         return Queries(self, group.first_id, group.count)
 
     def query(self, id: int) -> Query:

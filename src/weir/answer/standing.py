@@ -82,6 +82,17 @@ class Library:
         if checked.residuals:
             self._check_residuals(planned, checked)
 
+    def remember(self, group: GroupRef, checked: Checked) -> None:
+        """A group that was just registered need not be checked again for the next one."""
+        groups = self.registry.groups()
+        if checked.residuals and self._counted < len(groups) and groups[self._counted] is group:
+            self._add_residuals(checked)
+            self._counted += 1
+
+    def _add_residuals(self, checked: Checked) -> None:
+        for stream, residuals in checked.residuals_of.items():
+            self._residuals.setdefault(stream, set()).update(residuals)
+
     def _check_families(self, planned: Planned) -> None:
         limit = self.settings.join_families_max
         wanted = _families_of(planned)
@@ -114,8 +125,7 @@ class Library:
         for group in self.registry.groups()[self._counted :]:
             constants = self.registry.constants(group)
             for seen in self._shape(group).classified.seen:
-                for stream, residuals in seen.check(constants, _NO_LIMITS).residuals_of.items():
-                    self._residuals.setdefault(stream, set()).update(residuals)
+                self._add_residuals(seen.check(constants, _NO_LIMITS))
         self._counted = len(self.registry.groups())
         for stream in {name for channel in planned.channels for name in channel.split(CHANNEL)}:
             together = self._residuals.get(stream, set()) | set(checked.residuals_of.get(stream, ()))
