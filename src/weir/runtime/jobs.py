@@ -197,6 +197,7 @@ class TaskJobs(ABC):
             joins=tuple(joins),
             join_strategy=settings.join_strategy,
             costs=self.partners.costs,
+            kernels=self.segments.kernels(plan.registry, catalog),
         )
 
 

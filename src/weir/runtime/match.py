@@ -28,6 +28,7 @@ from weir.families.partner_rows import PartnerRows
 from weir.families.selection import Segment
 from weir.index.boxes import OverBudget
 from weir.index.joins.costs import DEFAULT, Costs
+from weir.index.warm import ready
 from weir.runtime import faults
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
@@ -101,6 +102,7 @@ class MatchTask:
     joins: tuple[JoinTask, ...] = ()
     join_strategy: str = "auto"
     costs: Costs = DEFAULT  # what the choice of a strategy goes by
+    kernels: tuple[str, ...] = ()  # kinds; on another machine than the driver's they may still be missing
 
 
 def merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -272,6 +274,7 @@ class _Slice:
 
 def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     """Match one slice and write its file; the report says where it is, or that it would be too large."""
+    ready(task.kernels)
     files = open_files(task.location)
     found = _Slice(task, files)
     for rows in task.slices[number]:

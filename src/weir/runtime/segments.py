@@ -18,13 +18,15 @@ from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, DataType
 from weir.errors import StoreError
 from weir.families import joins, many_joins
+from weir.families.attributes import sources_of
 from weir.families.codec import canonical
 from weir.families.join_segments import JoinSegment
-from weir.families.joins import JoinFamily, joined
+from weir.families.joins import JoinFamily, joined, terms_of
 from weir.families.many_joins import ManyFamily
 from weir.families.many_segments import ManySegment
 from weir.families.selection import Group, Segment
 from weir.index.jit import source_hash
+from weir.index.warm import ready
 from weir.plan.registration import lower_shape
 from weir.runtime.match import SegmentRef
 from weir.settings import Settings
@@ -116,12 +118,14 @@ class QuerySegments:
         self._tail: dict[str, _Built] = {}
         self._queries: dict[tuple[str, tuple[DataType, ...]], Query] = {}
         self._families: dict[tuple[str, tuple[DataType, ...]], JoinFamily | ManyFamily | None] = {}
+        self._kinds: dict[tuple[str, tuple[DataType, ...]], frozenset[str]] = {}  # of kernels, by shape
         # The engine's own text is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
 
     def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
         """The segments of every stream and join family with queries among the first `upto` registry documents."""
+        ready(self.kernels(upto, catalog), self.say)
         members: dict[str, _Member] = {}
         for group in self.registry.groups(upto):
             family = None
@@ -143,6 +147,27 @@ class QuerySegments:
                 by_side = zip(*(b.needs for b in built if b.needs is not None), strict=True)
                 families.append(JoinRef(member.family, refs, tuple(Needs.union(needs) for needs in by_side)))
         return Prepared(selections, tuple(families))
+
+    def kernels(self, upto: int | None, catalog: Catalog) -> tuple[str, ...]:
+        """The kinds of kernels that the first `upto` registry documents, or all known ones, are matched with."""
+        found: set[str] = set()
+        for group in self.registry.groups(upto):
+            key = (group.shape_text, group.types)
+            if key not in self._kinds:
+                self._kinds[key] = self._kernels_of(group, catalog)
+            found |= self._kinds[key]
+        return tuple(sorted(found))
+
+    def _kernels_of(self, group: GroupRef, catalog: Catalog) -> frozenset[str]:
+        if group.family not in (joins.name, many_joins.name):
+            return frozenset({self.settings.strategy})
+        if self._family(group, catalog) is None:
+            return frozenset()
+        if group.family == many_joins.name:
+            return frozenset({self.settings.strategy, "many"})
+        predicate = joined(self.query(group.shape_text, group.types, catalog), catalog).predicate
+        over_both = predicate is not None and any(len(sources_of(t)) > 1 for t in terms_of(predicate, True))
+        return frozenset({"joins", "pairs", "windows", *(("bands",) if over_both else ())})
 
     def _family(self, group: GroupRef, catalog: Catalog) -> JoinFamily | ManyFamily | None:
         """The join family of a group, looked up once a shape; None if its queries are not matched."""
