@@ -76,6 +76,7 @@ def test_every_exhibit_has_its_place_on_the_page() -> None:
         assert (DOCUMENTS / f"{name}.svg").read_text(encoding="utf-8") == draw(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "ssi-9" else pytest.mark.soak) for name in discover()]
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from tests.marks import few_are_quick
 from tests.sql.golden import FIXTURES, blocks, check
 from tests.sql.market import CATALOG, SETTINGS, lowered
 from tests.sql.slots import param_types
@@ -64,7 +65,7 @@ def test_golden_queries_keep_their_answers(rule: Rule) -> None:
     assert changed >= len(pairs) // 2, "a rule's own examples show it at work"
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", few_are_quick(range(4), quick=1))
 def test_random_queries_keep_their_answers(chunk: int) -> None:
     for seed in range(10_000 + chunk, 10_120, 4):
         catalog = random_catalog(seed // 8)
