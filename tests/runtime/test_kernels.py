@@ -132,6 +132,16 @@ def test_without_a_cache_folder_nothing_is_compiled_ahead(monkeypatch: pytest.Mo
     assert warm.ready_kinds() == []
 
 
+@compiled_only
+def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "cache_folder", lambda: tmp_path)
+    (tmp_path / "compiling").mkdir()  # where the lock would be
+    said: list[str] = []
+    warm.ready(["many"], said.append)
+    assert len(said) == 1
+    assert said[0].startswith("kernels were not compiled ahead: ")
+
+
 def test_every_strategy_of_the_settings_is_a_kind() -> None:
     assert Settings().strategy in KINDS
     assert {"grid", "predicate", "scan"} <= set(KINDS)

@@ -77,11 +77,14 @@ def ready(kinds: Collection[str], say: Callable[[str], None] | None = None) -> N
     if folder is None or not _missing(kinds):
         return
     say = say or (lambda _: None)
-    with _alone(folder):
-        missing = _missing(kinds)
-        if missing:
-            say(f"compiling kernels, once for this version of Weir: {', '.join(missing)}")
-            _compile(missing, say)
+    try:
+        with _alone(folder):
+            missing = _missing(kinds)
+            if missing:
+                say(f"compiling kernels, once for this version of Weir: {', '.join(missing)}")
+                _compile(missing, say)
+    except OSError as error:  # a disk that is full, or too little memory: whoever calls a kernel compiles it
+        say(f"kernels were not compiled ahead: {error}")
 
 
 def ready_kinds() -> list[str]:
