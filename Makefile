@@ -41,13 +41,17 @@ lint: $(STAMP)
 
 # Tests that kill processes or set up machines mostly wait: they run beside the others, and report at the end.
 test: lint
+	@$(BIN)/python -m weir.index.warm
 	@$(BIN)/python -m pytest -m "crash or machine" > .waiting.log 2>&1 & waiting=$$!; \
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (crash or machine or soak)"; rest=$$?; \
 	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))
 
-# Whether a change is right: all tests that are short and need no Spark.
-quick: lint
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (crash or machine or soak or spark or slow)"
+# Whether a change is right: all tests that are short and need no Spark; linters run beside them, and report at the end.
+quick: $(STAMP)
+	@$(MAKE) --no-print-directory lint > .waiting.log 2>&1 & waiting=$$!; \
+	$(BIN)/python -m weir.index.warm; \
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (crash or machine or soak or spark or slow)"; rest=$$?; \
+	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))
 
 soak: $(STAMP)
 	@echo "100,000 comparisons with the oracle for selections, for joins and for all forms mixed, in two halves, then Spark"

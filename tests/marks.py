@@ -7,6 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 
-def few_are_quick(seeds: Sequence[int], quick: int = 2) -> list[object]:
-    """The seeds as parameters: the first few for `make quick`, the others only for `make test`."""
-    return [seed if k < quick else pytest.param(seed, marks=pytest.mark.slow) for k, seed in enumerate(seeds)]
+def few_are_quick(cases: Sequence[object], quick: int = 2) -> list[object]:
+    """The cases as parameters: the first few for `make quick`, the others only for `make test`."""
+    return [case if k < quick else pytest.param(case, marks=pytest.mark.slow) for k, case in enumerate(cases)]

@@ -49,6 +49,7 @@ def test_pipeline_benchmark_at_smoke_size(
     assert (tmp_path / "bench-results" / "pipeline.json").exists()
 
 
+@pytest.mark.slow
 def test_kernel_benchmark_at_smoke_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import run
 

@@ -42,7 +42,7 @@ say = functools.partial(print, flush=True)
 def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
     """Run, print and write; returns the rows of the table."""
     args = _arguments(argv)
-    say(f"kernels compiled or loaded in {warm(None):.1f} s; {platform.machine()}, {os.cpu_count()} cores")
+    say(f"kernels compiled or loaded in {warm(None, STRATEGIES):.1f} s; {platform.machine()}, {os.cpu_count()} cores")
     say("rates are events a second, medians of three; × is Weir's rate over the peer's on the same events and cores")
     rows: list[dict[str, Any]] = []
     for name in args.workload:

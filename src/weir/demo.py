@@ -27,7 +27,6 @@ from rich.table import Table
 from rich.text import Text
 
 from weir.api import Query, Weir, open_weir
-from weir.index.warm import warm
 from weir.progress import Progress
 from weir.runtime.run import Run, RunProgress
 from weir.store.matches import read_matches
@@ -178,8 +177,6 @@ def demo(*, queries: int = 100_000, seconds: float = 45.0, folder: str | None = 
 
 
 def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
-    progress.say("compiling kernels (the first time takes a minute, later they come from a cache)")
-    warm(progress.say)
     weir = open_weir(root, settings={"batch_rows_max": 100_000})
     weir.stream("trade", COLUMNS, time="ts", keep="10 minutes")
     weir.stream("weather", WEATHER_COLUMNS, time="ts", keep="10 minutes")

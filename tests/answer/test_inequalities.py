@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.marks import few_are_quick
 from weir.testing import answer, differ
 from weir.testing.direct import DirectWeir
 
@@ -108,7 +109,7 @@ AT_ODDS = (
 )
 
 
-@pytest.mark.parametrize("sql", AT_ODDS)
+@pytest.mark.parametrize("sql", few_are_quick(AT_ODDS))
 def test_what_no_box_says_is_found_all_the_same(tmp_path: Path, sql: str) -> None:
     w = weir.open(tmp_path)
     tables = {}

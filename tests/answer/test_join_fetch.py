@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.marks import few_are_quick
 from tests.oracle import naive_join_answers as naive
 from tests.oracle.naive_join_answers import Condition, Found, Row, Seen, at_least, below, equal, found_in
 from weir.algebra.nodes import Bound, ColumnRef, Comparison, Literal, Window
@@ -403,7 +404,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, random.Random("world"))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=1))
 def test_random_lives(tmp_path: Path, seed: int) -> None:
     """Queries come at any batch, some are demoted, runs are made and caches damaged; now and then, every answer."""
     print(f"seed {seed}")
@@ -454,7 +455,7 @@ def pairs_in(table: pa.Table) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("as_written", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", few_are_quick(list(CASES), quick=4))
 def test_three_ways_to_the_same_answer(tmp_path: Path, name: str, as_written: bool) -> None:
     """Registered before the rows (matches), after them (older pairs, recompute), between them, and demoted."""
     world = World(tmp_path, random.Random(name))

@@ -23,6 +23,7 @@ def test_the_workload_is_as_defined() -> None:
         assert 35 < bands.Standing(even).ids(400) / 400 < 65
 
 
+@pytest.mark.soak
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     [row] = bands.main(["--quick"])

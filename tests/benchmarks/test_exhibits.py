@@ -116,6 +116,7 @@ def test_every_exhibit_has_its_place_on_the_page() -> None:
         assert committed.is_like(Picture.of(draw(shown))), f"run `python -m benchmarks.exhibits.run {name} --redraw`"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "ssi-9" else pytest.mark.soak) for name in discover()]
 )

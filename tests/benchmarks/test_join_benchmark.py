@@ -31,6 +31,7 @@ def affected(workload: JoinWorkload) -> tuple[list[list[int]], int]:
     return found, rows
 
 
+@pytest.mark.soak
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     rows = joins.main(["--quick"])
@@ -48,6 +49,7 @@ def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert json.loads(written.read_text())["rows"] == rows
 
 
+@pytest.mark.slow
 def test_a_peer_that_disagrees_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     liar = joins.load_join("duckdb")._replace(prepare=lambda workload: lambda n_events: 1)

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.micro import many
 
 
+@pytest.mark.slow
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     rows = many.main(["--quick"])

@@ -12,6 +12,7 @@ from benchmarks.exhibits.ssi.workload import table_one
 from benchmarks.micro import windows
 
 
+@pytest.mark.soak
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     rows = windows.main(["--quick"])

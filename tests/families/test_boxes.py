@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.families.random_expressions import COLUMNS, OPS, TWICE_ROUNDED, Writer, pool, random_rows, table_of, to_arrow
+from tests.marks import few_are_quick
 from tests.oracle import plain_expressions as plain
 from weir.algebra.nodes import (
     And,
@@ -99,7 +100,7 @@ def constants_table(rows: list[dict[str, Any]], types: dict[str, DataType]) -> p
     return pa.table(columns)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few_are_quick(range(12)))
 def test_random_predicates_agree_with_the_evaluator(seed: int) -> None:
     rng = random.Random(f"boxes {seed}")
     rows = random_rows(rng, 80)
@@ -130,6 +131,7 @@ def test_every_numeric_pair_rounds_exactly() -> None:
                     assert mine.tolist() == expected, (left, op, right, given, values, expected)
 
 
+@pytest.mark.slow
 def test_doubles_near_a_decimal_fall_on_the_right_side() -> None:
     rng = random.Random("doubles and decimals")
     for scale in (1, 2, 6, 9, 17, 18):
@@ -187,16 +189,18 @@ C = Param("c0", BIGINT)
 
 @pytest.mark.parametrize(
     "e",
-    [
-        Arithmetic("+", X, C, BIGINT),
-        Arithmetic("-", X, C, BIGINT),
-        Arithmetic("-", C, X, BIGINT),
-        Arithmetic("*", X, C, BIGINT),
-        Arithmetic("*", Arithmetic("-", C, X, BIGINT), Param("c1", BIGINT), BIGINT),
-        Negate(Arithmetic("+", X, C, BIGINT), BIGINT),
-        Cast(Arithmetic("+", X, C, BIGINT), INT),
-        Cast(X, decimal(12, 3)),
-    ],
+    few_are_quick(
+        [
+            Arithmetic("+", X, C, BIGINT),
+            Arithmetic("-", X, C, BIGINT),
+            Arithmetic("-", C, X, BIGINT),
+            Arithmetic("*", X, C, BIGINT),
+            Arithmetic("*", Arithmetic("-", C, X, BIGINT), Param("c1", BIGINT), BIGINT),
+            Negate(Arithmetic("+", X, C, BIGINT), BIGINT),
+            Cast(Arithmetic("+", X, C, BIGINT), INT),
+            Cast(X, decimal(12, 3)),
+        ]
+    ),
 )
 def test_whole_arithmetic_is_solved_for_the_column(e: Expression) -> None:
     """No derived attribute is left, and overflow still is NULL."""

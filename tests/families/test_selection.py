@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.families.random_expressions import COLUMNS, STREAM, Writer, random_rows, table_of, to_arrow
+from tests.marks import few_are_quick
 from weir.algebra.format import literal_text
 from weir.algebra.nodes import (
     Aggregate,
@@ -85,7 +86,7 @@ def reopened(segment: Segment) -> Segment:
     return Segment.from_arrays(arrays, json.loads(json.dumps(segment.meta())))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few_are_quick(range(6)))
 def test_every_strategy_matches_what_the_evaluator_says(seed: int) -> None:
     rng = random.Random(f"segment {seed}")
     made = [random_group(rng, 1000 * k) for k in range(40)]

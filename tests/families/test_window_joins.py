@@ -136,6 +136,7 @@ def test_every_strategy_finds_what_the_definition_says(side: int, order: str) ->
                 assert choices[CHOICES.index("window join-first") :].sum() > 0
 
 
+@pytest.mark.slow
 def test_the_router_turns_to_ages_where_boxes_are_fruitless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "EVENTS_FIRST", 16)
     monkeypatch.setattr(routing, "_BOXES_MIN", 1)

@@ -12,6 +12,7 @@ from benchmarks.micro import selections
 from benchmarks.workloads import WORKLOADS, w1, w2
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("ncls", reason="peers are an extra")

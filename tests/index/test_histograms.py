@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from tests.oracle.naive_stabbing import least_cost, stabbed, stabbing_points
 from weir.index.histograms import EqualWidth, height_at
 from weir.index.interval_histograms import (
@@ -142,7 +143,7 @@ def test_exact(seed: int) -> None:
     assert exact(lo, hi).estimate(x).tolist() == [stabbed(pairs(lo, hi), int(key)) for key in x]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few_are_quick(range(30), quick=4))
 def test_clusters_are_best(seed: int) -> None:
     rng = np.random.default_rng(seed)
     m = int(rng.integers(1, 10))
@@ -170,7 +171,7 @@ def squared_error(made: StepFunction, lo: np.ndarray, hi: np.ndarray) -> float:
     return float(np.sum((off / truth[there]) ** 2))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few_are_quick(range(30), quick=8))
 def test_the_optimum_is_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     lo, hi = random_intervals(rng, 5, 40)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.index.interval_histories import KINDS, history
+from tests.marks import few_are_quick
 from tests.oracle.naive_stabbing import stabbing_points
 from weir.index.hotspots import HotspotTracker
 from weir.index.stabbing_triggers import TRIGGERS
@@ -66,7 +67,7 @@ def run_history(tracker: HotspotTracker, epsilon: float, kind: str, seed: int) -
     assert tracker.updates == step + 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few_are_quick(KINDS, quick=1))
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_invariants(trigger: str, kind: str) -> None:
     for seed in range(max(HISTORIES // len(KINDS) // len(TRIGGERS), 2)):

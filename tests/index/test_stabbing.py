@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.index.interval_histories import KINDS, history
+from tests.marks import few_are_quick
 from tests.oracle.naive_stabbing import fewest_points, stabbing_points
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.stabbing import StabbingPartition, canonical
@@ -44,7 +45,7 @@ def check_partition(groups: Iterable[tuple[int, list[int]]], bounds: dict[int, t
     assert points == sorted(set(points))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few_are_quick(range(60), quick=10))
 def test_canonical(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for n in (0, 1, 2, 5, 40, 300):
@@ -107,7 +108,7 @@ def check_cores(partition: StabbingPartition) -> None:
         assert all(lo <= begin and end <= hi for lo, hi in members)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few_are_quick(KINDS, quick=1))
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_size_is_bounded_after_every_update(trigger: str, kind: str) -> None:
     n_seeds = max(HISTORIES // len(KINDS) // len(TRIGGERS), 2)

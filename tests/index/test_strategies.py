@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.index.random_tables import Case, draw
+from tests.marks import few_are_quick
 from tests.oracle import naive_boxes as naive
 from weir.index import blocks, grid, probing
 from weir.index.boxes import BoxTable, Matches, OverBudget
@@ -62,7 +63,7 @@ def check_against_twin(index: Strategy, case: Case, seed: int) -> None:
 
 
 @everywhere
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=15))
 def test_answers_are_those_of_the_twin(name: str, seed: int) -> None:
     case = draw(seed, SCALE)
     check_against_twin(build(name, case), case, seed)

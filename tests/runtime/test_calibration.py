@@ -259,6 +259,7 @@ def test_measuring_gives_a_cost_for_every_event_and_strategy() -> None:
     assert len(said) == len(TINY)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OpenError, match="is not a weir"):
         main(str(tmp_path), quick=True)
@@ -276,6 +277,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bool(np.all(found.bands.sum(axis=1) > 0))
 
 
+@pytest.mark.slow
 def test_calibrating_without_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "QUICK", TINY)
     monkeypatch.setattr(band_calibration, "QUICK", TINY_BANDS)
@@ -284,6 +286,7 @@ def test_calibrating_without_an_audience(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.bands.samples == 80
 
 
+@pytest.mark.slow
 def test_measuring_bands_gives_a_cost_for_every_event_and_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     values, cycles = band_calibration.measure(TINY_BANDS, 15, said.append)

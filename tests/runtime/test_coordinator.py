@@ -25,7 +25,7 @@ from weir.store.registry import Registry
 
 SEEDS = 2_000
 STEPS = 50
-PARTS = 8  # so that a failure is seen before all seeds are through
+PARTS = 40  # so that a failure is seen before all seeds are through
 
 
 @pytest.mark.parametrize("part", few_are_quick(range(PARTS), quick=1))

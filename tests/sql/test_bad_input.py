@@ -91,6 +91,7 @@ def test_as_deep_as_allowed_works_everywhere(condition: str) -> None:
     assert tree_text(query)
 
 
+@pytest.mark.slow
 def test_long_flat_lists_are_taken() -> None:
     terms = [f"price = {i}" for i in range(5_000)]
     query = lowered("SELECT price FROM trade WHERE " + " OR ".join(terms))
@@ -161,6 +162,7 @@ def test_any_words(text: str) -> None:
     check("SELECT price FROM trade WHERE " + text)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text(text: str) -> None:

@@ -12,6 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from tests.marks import few_are_quick
 from tests.sql.market import SETTINGS, lowered
 from tests.sql.shuffle import reordered, with_other_constants
 from tests.sql.slots import param_types, slot_values
@@ -47,7 +48,7 @@ def shape(text: str) -> Shape:
     return shape_of(lowered(text))
 
 
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", few_are_quick(range(8), quick=1))
 def test_a_shape_is_sql_for_the_same_query(chunk: int) -> None:
     for seed in SEEDS[chunk::8]:
         catalog, query, algebra = drawn(seed)
@@ -62,7 +63,7 @@ def test_a_shape_is_sql_for_the_same_query(chunk: int) -> None:
         assert difference is None, f"seed {seed}: {query.text}\n{found.text}\n{difference}"
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", few_are_quick(range(4), quick=1))
 def test_order_and_constants_do_not_matter(chunk: int) -> None:
     for seed in SEEDS[chunk::4]:
         rng = random.Random(seed)

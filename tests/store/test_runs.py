@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from tests.store.pieces import selected
 from weir.store.arrays import save_arrays
 from weir.store.files import LocalFiles
@@ -199,7 +200,7 @@ class Channel:
 
 
 @pytest.mark.parametrize("channel", ["s~t", "s~s"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few_are_quick(range(6)))
 def test_runs_and_match_files_of_a_channel_say_the_same(tmp_path: Path, channel: str, seed: int) -> None:
     print(f"seed {seed}")
     made = Channel(tmp_path, channel, seed)

@@ -51,6 +51,7 @@ def world(seed: int, *, tables: int | None = None) -> tuple[Catalog, dict[str, p
     return catalog, {name: random_rows(r, 80, seed, order=ORDERS[seed % 3]) for name, r in relations.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_query_is_taken_and_answered(kind: str) -> None:
     empty = everything = 0
@@ -203,6 +204,7 @@ def test_splits_keep_rows_and_order() -> None:
     assert [b.num_rows for b in split_batches(rows.slice(0, 0), 1, batches=3)] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_templates_have_one_shape() -> None:
     kinds: Counter[str] = Counter()
     matched = 0

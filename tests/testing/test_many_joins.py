@@ -9,6 +9,7 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
+from tests.marks import few_are_quick
 from weir.algebra.nodes import ColumnRef, Comparison, Expression, Join, Project, Query, walk
 from weir.algebra.schema import Catalog
 from weir.families import many_joins
@@ -62,6 +63,7 @@ def edges_of(query: Query) -> set[frozenset[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_query_is_a_join_of_many_sources_and_answered() -> None:
     counts: Counter[int] = Counter()
     filled: Counter[int] = Counter()
@@ -106,6 +108,7 @@ def test_a_count_of_sources_can_be_asked_for(sources: int) -> None:
         assert len(lower(parse(query.text, Settings()), catalog).sources) == sources
 
 
+@pytest.mark.slow
 def test_loose_queries_have_a_source_that_no_equality_reaches() -> None:
     """By a bounded difference, an inequality or nothing; DuckDB answers the text all the same."""
     apart = empty = crossed = 0
@@ -136,7 +139,7 @@ def _pair(term: Expression) -> list[ColumnRef]:
     return columns if len({c.source for c in columns}) > 1 else []
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("placement", few_are_quick(PLACEMENTS, quick=1))
 def test_templates_are_answered_row_by_row(placement: str) -> None:
     empty = total = 0
     for seed in range(24):

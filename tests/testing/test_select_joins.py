@@ -8,6 +8,7 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
+from tests.marks import few_are_quick
 from weir.algebra.nodes import And, ColumnRef, Comparison, Expression, Join, Not, Or, Project, Select, walk
 from weir.algebra.schema import Catalog, DataType, Kind, Stream
 from weir.families import joins
@@ -60,6 +61,7 @@ def atoms(e: Expression) -> list[Expression]:
     return atoms(e.arg) if isinstance(e, Not) else [e]
 
 
+@pytest.mark.slow
 def test_every_query_is_a_select_join_and_answered() -> None:
     """Something connects the two sources, mostly an equality, and the oracle takes all of them."""
     empty = rows_in_all = mixed = bands = further = 0
@@ -99,6 +101,7 @@ def test_every_query_is_a_select_join_and_answered() -> None:
     assert further > QUERIES // 10, "and conditions over both sources beside one"
 
 
+@pytest.mark.slow
 def test_random_catalogs_have_select_joins_too() -> None:
     empty = 0
     for seed in range(120):
@@ -119,7 +122,7 @@ def test_all_forms_occur() -> None:
     assert {(j[0], j[1]) for j in sources} >= {("trade", "weather"), ("weather", "trade")}
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("placement", few_are_quick(PLACEMENTS, quick=1))
 def test_templates_are_answered_row_by_row(placement: str) -> None:
     empty = total = 0
     for seed in range(24):

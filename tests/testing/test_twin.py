@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from tests.marks import few_are_quick
 from tests.oracle import plain_rows
 from weir.algebra.schema import Catalog
 from weir.settings import Settings
@@ -40,7 +41,7 @@ def data(seed: int) -> tuple[Catalog, dict[str, pa.Table]]:
     return catalog, rows
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few_are_quick(range(40), quick=4))
 def test_selections(seed: int) -> None:
     catalog, rows = data(seed)
     for number in range(seed * PER_CATALOG, (seed + 1) * PER_CATALOG):
@@ -52,7 +53,7 @@ def test_selections(seed: int) -> None:
         assert difference is None, f"catalog {seed}, query {number}: {query.text} {query.params}\n{difference}"
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", few_are_quick(range(15)))
 def test_templates(seed: int) -> None:
     catalog, rows = data(seed)
     template = random_template(catalog, seed, 12)

@@ -98,6 +98,10 @@ class Seen(ABC):
     def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
         """For `explain`: what the index does with it, in the words of its SQL; constants if they are known."""
 
+    def kernels(self, settings: Settings) -> frozenset[str]:
+        """The kinds of compiled kernels (`weir.index.warm`) that matching it needs."""
+        return frozenset()
+
     def by_source(self, rows: Sequence[Any]) -> tuple[Any, ...]:
         """What is given by side, by the core's own sources."""
         return tuple(rows[side] for side in self.sides)

@@ -11,10 +11,11 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.families import joins
+from weir.families.attributes import sources_of
 from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Tuning
 from weir.families.join_matching import CHOICES
 from weir.families.join_segments import JoinSegment
-from weir.families.joins import Joined, JoinFamily
+from weir.families.joins import Joined, JoinFamily, terms_of
 from weir.families.partner_rows import PartnerRows
 from weir.families.segments import Group
 from weir.index.boxes import OverBudget
@@ -40,6 +41,11 @@ class SeenJoin(Seen):
 
     def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
         return joins.describe(self.joined, constants, self.streams)
+
+    def kernels(self, settings: Settings) -> frozenset[str]:
+        terms = () if self.joined.predicate is None else terms_of(self.joined.predicate, True)
+        over_both = any(len(sources_of(term)) > 1 for term in terms)
+        return frozenset({"joins", "pairs", "windows", *(("bands",) if over_both else ())})
 
 
 def see(core: Query, catalog: Catalog) -> SeenJoin:

@@ -41,6 +41,9 @@ class SeenMany(Seen):
     def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
         return many_joins.describe(self.many, constants, self.streams)
 
+    def kernels(self, settings: Settings) -> frozenset[str]:
+        return frozenset({settings.strategy, "many"})
+
 
 def see(core: Query, catalog: Catalog) -> SeenMany:
     many = many_joins.joined(core, catalog)

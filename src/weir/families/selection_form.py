@@ -58,6 +58,9 @@ class SeenSelection(Seen):
     def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
         return selection.describe(self.core, constants, self.streams[0])
 
+    def kernels(self, settings: Settings) -> frozenset[str]:
+        return frozenset({settings.strategy})
+
 
 def see(core: Query, catalog: Catalog) -> SeenSelection:
     return SeenSelection(core, catalog.streams[core.sources[0].relation.lower()])

@@ -1,18 +1,34 @@
-"""Compile every kernel once, before the first batch needs it, and say how long it took.
+"""Compile kernels once, before the first batch needs them, by as many processes as there are cores; say how it goes.
 
-A small table with every kind of constraint is built and searched by every strategy, within budget and over it, and a
-small plane by every strategy of select joins, of band joins and of window joins, so that each kernel is compiled (or
-loaded from its cache) for exactly the argument types that real tables give it; a test holds that nothing is compiled
-later. Compile time is thereby reported apart from run time.
+Kernels come in *kinds*: those of a strategy of selections, of the boxes of select joins, of joining pairs, of bands, of
+windows, of joins of many streams. A weir needs the kinds of its standing queries only (`weir.runtime.segments` knows
+which). Of each kind a small sample is built and searched in every way, within budget and over it, so that each kernel
+is compiled (or loaded from its cache) for exactly the argument types that real tables give it; a test holds that
+nothing is compiled later.
+
+`ready` (or `python -m weir.index.warm`) compiles what is missing from the cache on disk: a process for each kind, as
+many at a time as there are cores. A mark beside the cached kernels says that a kind is whole, for this machine's
+processor and this Python and Numba. Without a cache folder nothing can be passed on, so nothing is done ahead.
 """
 
 from __future__ import annotations
 
+import fcntl
+import functools
+import hashlib
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import numba
 import numpy as np
 import pyarrow as pa
+from numba.core.registry import cpu_target
 
 from weir.index import strings
 from weir.index.bands.costs import NAMES as BAND_STRATEGIES
@@ -20,15 +36,15 @@ from weir.index.bands.index import BandIndex
 from weir.index.bands.layout import Meeting
 from weir.index.bands.runs import cut, make_run
 from weir.index.bands.spread import spread
-from weir.index.boxes import BoxTable, read_only
-from weir.index.jit import KERNELS
-from weir.index.joins.costs import DEFAULT
+from weir.index.boxes import BoxTable, Int64s, Matches, Uint8s, read_only
+from weir.index.jit import cache_folder, config
+from weir.index.joins.costs import DEFAULT, N_STRATEGIES
 from weir.index.joins.enumeration import Checks, Side
-from weir.index.joins.pairs import Band, match_pairs
+from weir.index.joins.pairs import match_pairs
 from weir.index.joins.partners import build_partners, locate
 from weir.index.joins.planes import Plane
 from weir.index.joins.search import STRATEGIES as JOIN_STRATEGIES
-from weir.index.joins.search import JoinIndex, batch_order
+from weir.index.joins.search import Found, JoinIndex, batch_order
 from weir.index.keys import encode_doubles
 from weir.index.strategies import STRATEGIES
 from weir.index.windows.index import WindowIndex, meeting
@@ -39,30 +55,97 @@ from weir.index.windows.strategies import Ages
 _BOXES = 2_000
 _WIDTH = 20  # of an interval, in a thousand
 _KEYS = 1_000
+_PAIRED = 200  # boxes whose pairs are enumerated
 
 
-def warm(progress: Callable[[str], None] | None) -> float:
-    """Seconds it took to compile all kernels, or to load them from their cache."""
+def warm(say: Callable[[str], None] | None, kinds: Collection[str] | None = None) -> float:
+    """Seconds it took to have the kernels of these kinds, or of all, in this process."""
     started = time.perf_counter()
-    table, keys = _sample()
-    muted = np.zeros(_BOXES, dtype=np.uint8)
-    for number, (name, strategy) in enumerate(STRATEGIES.items()):
-        if progress is not None:
-            progress(f"kernels of strategy {number + 1} of {len(STRATEGIES)}: {name}")
-        index = strategy.build(table, _BOXES, len(keys))
-        index.search(keys, muted, _BOXES * keys.shape[1])
-        index.search(keys, muted, 0)
-    if progress is not None:
-        progress("kernels of joins")
-    _warm_joins()
-    _warm_bands()
-    _warm_windows()
-    dictionary = strings.build(pa.array(["a", "b"]))
-    strings.find(dictionary, pa.array(["a", None]))
-    elapsed = time.perf_counter() - started
-    if progress is not None:
-        progress(f"{len(KERNELS)} kernels ready in {elapsed:.1f} s")
-    return elapsed
+    wanted = [kind for kind in KINDS if kinds is None or kind in kinds]
+    if not config.DISABLE_JIT:
+        ready(wanted, say)
+        for kind in wanted:
+            KINDS[kind]()
+    return time.perf_counter() - started
+
+
+def ready(kinds: Collection[str], say: Callable[[str], None] | None = None) -> None:
+    """Have the kernels of these kinds in the cache; what is missing is compiled by processes of its own."""
+    if config.DISABLE_JIT:
+        return
+    folder = cache_folder()
+    if folder is None or not _missing(kinds):
+        return
+    say = say or (lambda _: None)
+    try:
+        with _alone(folder):
+            missing = _missing(kinds)
+            if missing:
+                say(f"compiling kernels, once for this version of Weir: {', '.join(missing)}")
+                _compile(missing, say)
+    except OSError as error:  # a disk that is full, or too little memory: whoever calls a kernel compiles it
+        say(f"kernels were not compiled ahead: {error}")
+
+
+def ready_kinds() -> list[str]:
+    """The kinds whose kernels are in the cache."""
+    missing = _missing(KINDS) if cache_folder() is not None else list(KINDS)
+    return [kind for kind in KINDS if kind not in missing]
+
+
+def _missing(kinds: Collection[str]) -> list[str]:
+    return [kind for kind in KINDS if kind in kinds and not _mark(kind).exists()]
+
+
+def _mark(kind: str) -> Path:
+    """The file that is there if a kind is cached for this processor, Python and Numba."""
+    folder = cache_folder()
+    assert folder is not None
+    return folder / f"{kind}-{_machine()}.whole"
+
+
+@functools.cache
+def _machine() -> str:
+    """What Numba's cache tells apart, beside the source text."""
+    about = (sys.version_info[:3], numba.__version__, cpu_target.target_context.codegen().magic_tuple())
+    return hashlib.sha256(repr(about).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process of a machine compiles, the others wait for it."""
+    with (folder / "compiling").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(kinds: Sequence[str], say: Callable[[str], None]) -> None:
+    """Compile each kind in a process of its own, as many at a time as there are cores, the longest first."""
+    started = time.perf_counter()
+    waiting, running, done = list(kinds), dict[str, subprocess.Popen[str]](), 0
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        while waiting or running:
+            while waiting and len(running) < (os.cpu_count() or 1):
+                kind = waiting.pop(0)
+                command = [sys.executable, "-m", "weir.index.warm", kind]
+                running[kind] = subprocess.Popen(
+                    command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+                )
+            for kind in [kind for kind, process in running.items() if process.poll() is not None]:
+                process = running.pop(kind)
+                _, errors = process.communicate()
+                done += 1
+                if process.returncode == 0:
+                    elapsed = time.perf_counter() - started
+                    say(f"kernels of {kind} compiled: {done} of {len(kinds)}, {elapsed:.1f} s")
+                else:  # they will be compiled where they are called
+                    say(f"kernels of {kind} were not compiled ahead: {errors.strip()[-300:]}")
+            time.sleep(0.02)
+    finally:
+        for process in running.values():
+            process.kill()
+            process.communicate()
 
 
 def _sample() -> tuple[BoxTable, np.ndarray]:
@@ -80,12 +163,31 @@ def _sample() -> tuple[BoxTable, np.ndarray]:
     return table, np.ascontiguousarray(constants[:300].T, dtype=np.int64)
 
 
+def _warm_selections(strategy: str) -> Callable[[], None]:
+    def warm_strategy() -> None:
+        """Search a small table, within budget and over it."""
+        table, keys = _sample()
+        muted = np.zeros(_BOXES, dtype=np.uint8)
+        index = STRATEGIES[strategy].build(table, _BOXES, len(keys))
+        index.search(keys, muted, _BOXES * keys.shape[1])
+        index.search(keys, muted, 0)
+        _warm_strings()
+
+    return warm_strategy
+
+
+def _warm_strings() -> None:
+    dictionary = strings.build(pa.array(["a", "b"]))
+    strings.find(dictionary, pa.array(["a", None]))
+
+
 def _warm_joins() -> None:
-    """Search a small plane by every strategy; enumerate pairs with and without checks, within budget and over it."""
+    """Search a small plane by every strategy."""
     box = np.arange(_BOXES, dtype=np.int64)
     a_lo, c_lo = box * 37 % _KEYS, box * 91 % _KEYS
     plane = Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH)
     partners = build_partners(box % 9, c_lo)
+    JoinIndex.build(plane, thrifty=True)  # asks the cost model whether stabbing sets pay
     index = JoinIndex.from_arrays(JoinIndex.build(plane).arrays())
     keys, a = box[:300] % 11, box[:300]
     order = batch_order(keys, a)
@@ -94,23 +196,53 @@ def _warm_joins() -> None:
     for strategy in ("auto", *JOIN_STRATEGIES):
         for budget in (0, _BOXES * len(a)):
             index.search(a[order], begin, end, partners.values, muted, budget, strategy=strategy)
+    _warm_strings()
+
+
+class _Affected:
+    """Stands in for an index, whose kernels are another kind: affected boxes by looking at all of them."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+
+    def search(
+        self, a: Int64s, begin: Int64s, end: Int64s, values: Int64s, muted: Uint8s, pairs_max: int, **_: object
+    ) -> Found:
+        a_lo, a_hi, c_lo, c_hi = self.plane
+        found = []
+        for key, first, last in zip(a, begin, end, strict=True):
+            run = values[first:last]
+            meets = np.searchsorted(run, c_lo) < np.searchsorted(run, c_hi, side="right")
+            found.append(np.flatnonzero(meets & (a_lo <= key) & (key <= a_hi)).astype(np.int32))
+        offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
+        return Found(Matches(offsets, np.concatenate(found)), np.zeros(N_STRATEGIES, dtype=np.int64))
+
+
+def _warm_pairs() -> None:
+    """Enumerate pairs with and without checks, within budget and over it."""
+    box = np.arange(_PAIRED, dtype=np.int64)
+    a_lo, c_lo = box * 37 % _KEYS, box * 91 % _KEYS
+    index: Any = _Affected(Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH))
+    partners = build_partners(box % 9, c_lo)
+    a = box[:20]
+    begin, end = locate(partners, a % 11)
     nothing = np.zeros(0, dtype=np.int64)
     for slots in (box, box // 2):  # one box a slot, and several
         for checked in (0, 1):
-            offsets = np.arange(_BOXES + 1, dtype=np.int64) * checked
-            attribute = np.zeros(_BOXES * checked, dtype=np.int32)
+            offsets = np.arange(_PAIRED + 1, dtype=np.int64) * checked
+            attribute = np.zeros(_PAIRED * checked, dtype=np.int32)
             lo, hi = (a_lo, a_lo + _WIDTH) if checked else (nothing, nothing)
-            apart = np.full(_BOXES, _KEYS, dtype=np.int64)
+            apart = np.full(_PAIRED, _KEYS, dtype=np.int64)
             of_slot = slots.astype(np.int32)
             checks = Checks(offsets, attribute, lo, hi, offsets, attribute, lo, hi, of_slot, -apart, apart)
-            events = Side(a[order], np.ascontiguousarray(a[order][None, :]))
+            events = Side(a, np.ascontiguousarray(a[None, :]))
             rows = Side(partners.values, np.ascontiguousarray(partners.values[None, :]))
             n_slots = int(slots[-1]) + 1
-            for budget in (0, _BOXES * len(a)):
+            for budget in (0, _PAIRED * len(a)):
                 match_pairs(
                     index,
                     checks,
-                    a[order],
+                    a,
                     begin,
                     end,
                     partners.values,
@@ -122,7 +254,7 @@ def _warm_joins() -> None:
 
 
 def _warm_bands() -> None:
-    """The same for band joins: runs with every kind of ladder and without, and pairs."""
+    """The same for band joins: runs with every kind of ladder and without."""
     box = np.arange(_BOXES, dtype=np.int64)
     lo = box * 37 % _KEYS
     plane = Plane(lo, lo + _WIDTH, lo, lo + _WIDTH)
@@ -142,14 +274,6 @@ def _warm_bands() -> None:
             for strategy in ("auto", *BAND_STRATEGIES):
                 for budget in (0, _BOXES * len(events)):
                     index.search(Meeting(events, offset, begin, end), run, muted, budget, strategy=strategy)
-    nothing, none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    no_checks = np.zeros(_BOXES + 1, dtype=np.int64), none, nothing, nothing
-    apart = np.full(_BOXES, _KEYS, dtype=np.int64)
-    checks = Checks(*no_checks, *no_checks, box.astype(np.int32), -apart, apart)
-    columns = np.empty((0, len(events)), dtype=np.int64)
-    rows = Side(partners, np.empty((0, _BOXES), dtype=np.int64))
-    band = Band(index, run, offset)
-    match_pairs(band, checks, events, begin, end, run.values, Side(events, columns), rows, muted, _BOXES * len(events))
     cut(read_only(partners), read_only(events), begin, end)
 
 
@@ -175,6 +299,39 @@ def _warm_windows() -> None:
                 one.search(events, muted, budget, strategy=strategy)
     walked_in_vain(joins.plane, shared.ages, events, read_only(keys), read_only(box[:50].astype(np.int32)))
     routed = Routed(joins, shared, 1, box)
+    by_age = "window join-first"  # the other way of a routed search is a select join's
     routed.search(
-        box[:50], keys, begin, end, partners.values, muted, _BOXES * len(keys), strategy="auto", costs=DEFAULT
+        box[:50], keys, begin, end, partners.values, muted, _BOXES * len(keys), strategy=by_age, costs=DEFAULT
     )
+
+
+def _warm_many() -> None:
+    """Find runs of partners; whole combinations are searched by a strategy of selections."""
+    box = np.arange(_PAIRED, dtype=np.int64)
+    locate(build_partners(box % 9, box), box)
+    _warm_strings()
+
+
+# What compiles longest comes first.
+KINDS: dict[str, Callable[[], None]] = {
+    "joins": _warm_joins,
+    "windows": _warm_windows,
+    "bands": _warm_bands,
+    "pairs": _warm_pairs,
+    **{name: _warm_selections(name) for name in STRATEGIES},
+    "many": _warm_many,
+}
+
+
+def main(kinds: Sequence[str]) -> None:
+    """Compile these kinds in this process, and mark them; without any, have all kinds ready and say how it goes."""
+    if not kinds:
+        ready(KINDS, lambda line: print(line, flush=True))
+    for kind in kinds:
+        KINDS[kind]()
+        if cache_folder() is not None:
+            _mark(kind).touch()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -180,6 +180,7 @@ class TaskJobs(ABC):
             # Half of an even share, so that a query that is heavy in all is named even if slices differ.
             heavy_min=max(1, int(max(settings.demote_pairs_min, settings.demote_share * rows_count) / len(slices) / 2)),
             tuning=Tuning(settings.join_strategy, self.partners.costs),
+            kernels=self.segments.kernels(plan.registry, catalog),
         )
 
 

@@ -23,6 +23,7 @@ from weir.algebra.schema import Stream
 from weir.families.contract import NewRows, QuerySegment, Results, Tuning
 from weir.families.registry import form_named
 from weir.index.boxes import OverBudget
+from weir.index.warm import ready
 from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.store.arrays import read_arrays
@@ -83,6 +84,7 @@ class MatchTask:
     pairs_max: int  # of one slice
     heavy_min: int  # cores with at least this many results in a slice are reported
     tuning: Tuning
+    kernels: tuple[str, ...] = ()  # kinds; on another machine than the driver's they may still be missing
 
 
 def _muted(files: Files, ref: SegmentRef, count: int) -> np.ndarray:
@@ -181,6 +183,7 @@ def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Result
 
 def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     """Match one slice and write its file; the report says where it is, or that it would be too large."""
+    ready(task.kernels)
     files = open_files(task.location)
     found = _Slice(task, files)
     for rows in task.slices[number]:

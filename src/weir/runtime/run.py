@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir.errors import RunError
+from weir.index.warm import ready
 from weir.runtime import faults
 from weir.runtime.housekeeping import Housekeeping
 from weir.runtime.jobs import SparkJobs
@@ -136,6 +137,7 @@ class Run:
     def start(self) -> None:
         """Start, or go on after `stop`."""
         self._check_checkpoint()
+        self._have_kernels()
         self._stopping = self._refused = False
         self._error = None
         weir = self._weir
@@ -151,6 +153,14 @@ class Run:
             writer.trigger(availableNow=True) if self._available_now else writer.trigger(processingTime=self._trigger)
         )
         self._query = writer.start()
+
+    def _have_kernels(self) -> None:
+        """Have the kernels that standing queries need compiled before there are workers, so that these only load them.
+
+        Queries of a kind that comes later find theirs compiled by the batch that sees them first.
+        """
+        self._registry.refresh()
+        ready(self._segments.kernels(None, self._context.catalog_log.read()), self._segments.say)
 
     def stop(self) -> None:
         """Finish the batch that is being worked on, then stop. An error of the job is raised here."""

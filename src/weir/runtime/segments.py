@@ -20,6 +20,7 @@ from weir.families.contract import Family, Needs
 from weir.families.registry import form_named
 from weir.families.segments import Group
 from weir.index.jit import source_hash
+from weir.index.warm import ready
 from weir.plan.classify import Classified
 from weir.plan.registration import stored_shape
 from weir.runtime.match import SegmentRef
@@ -114,12 +115,14 @@ class QuerySegments:
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
         self._shapes: dict[tuple[str, tuple[DataType, ...]], Classified] = {}
+        self._kernels: tuple[int | None, tuple[str, ...]] = -1, ()  # those of the last plan
         # The engine's own text is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
 
     def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
         """The segments of every family with queries among the first `upto` registry documents."""
+        ready(self.kernels(upto, catalog), self.say)
         members: dict[tuple[str, str], _Member] = {}
         for group in self.registry.groups(upto):
             for core, (form, one) in enumerate(zip(group.families, self._shape(group, catalog).seen, strict=True)):
@@ -135,6 +138,14 @@ class QuerySegments:
                 needs = tuple(Needs.union(of_side) for of_side in zip(*(b.needs for b in built), strict=True))
                 families.append(FamilyRef(member.form, member.family, refs, needs))
         return Prepared(tuple(families))
+
+    def kernels(self, upto: int | None, catalog: Catalog) -> tuple[str, ...]:
+        """The kinds of kernels that the first `upto` registry documents, or all known ones, are matched with."""
+        if upto is None or self._kernels[0] != upto:
+            shapes = {(group.shape_text, group.types): group for group in self.registry.groups(upto)}
+            seen = (one for group in shapes.values() for one in self._shape(group, catalog).seen if one.is_matched)
+            self._kernels = upto, tuple(sorted({kind for one in seen for kind in one.kernels(self.settings)}))
+        return self._kernels[1]
 
     def _shape(self, group: GroupRef, catalog: Catalog) -> Classified:
         """The cores of a group's shape and how their forms see them, looked up once."""

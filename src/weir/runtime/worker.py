@@ -14,14 +14,18 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
 
 
 def preload() -> None:
-    """Import the libraries and load the compiled kernels from their cache."""
+    """Import the libraries and load those kernels that are in their cache; the driver had the others compiled.
+
+    Without a cache folder all are compiled here, once for all workers.
+    """
     import pyarrow  # noqa: F401  # imported for its side effect: forked workers find it loaded
 
     import weir.runtime.ingest
     import weir.runtime.match  # noqa: F401  # likewise
-    from weir.index.warm import warm
+    from weir.index.jit import cache_folder
+    from weir.index.warm import ready_kinds, warm
 
-    warm(None)
+    warm(None, None if cache_folder() is None else ready_kinds())
 
 
 if __name__ == "__main__":

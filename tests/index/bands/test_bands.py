@@ -1,12 +1,17 @@
-"""The band-join index against a plain twin: every strategy, whole numbers and doubles, one run and many."""
+"""The band-join index against a plain twin: every strategy, whole numbers and doubles, one run and many.
+
+Run compiled here, and uncompiled and with bounds checks by `test_three_ways.py`, which sets WEIR_INDEX_SCALE.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from weir.index.bands.costs import NAMES as STRATEGIES
 from weir.index.bands.index import BandIndex
 from weir.index.bands.layout import Meeting
@@ -15,6 +20,7 @@ from weir.index.boxes import Matches, OverBudget
 from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 
+SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e300, 5e-324]
 
 
@@ -78,19 +84,20 @@ class World:
         return found
 
 
-@pytest.mark.parametrize("placement", ["dense", "clustered", "scattered"])
+@pytest.mark.parametrize("placement", few_are_quick(["dense", "clustered", "scattered"], quick=1))
 @pytest.mark.parametrize("is_double", [False, True])
 @pytest.mark.parametrize("n_keys", [1, 7])
 def test_all_strategies_find_what_comparing_everything_finds(placement: str, is_double: bool, n_keys: int) -> None:
+    n_boxes, n_events = max(int(400 * SCALE), 60), max(int(60 * SCALE), 12)
     for seed in range(4):
-        n_rows = (0, 3, 300, 700)[seed]
-        world = World(seed, is_double=is_double, n_boxes=400, n_rows=n_rows, n_keys=n_keys, placement=placement)
+        n_rows = (0, 3, 300, max(int(700 * SCALE), 256))[seed]
+        world = World(seed, is_double=is_double, n_boxes=n_boxes, n_rows=n_rows, n_keys=n_keys, placement=placement)
         plane = Plane(world.a_lo, world.a_hi, world.lo, world.hi)
         index = BandIndex.from_arrays(BandIndex.build(plane, is_double=is_double, alpha=0.02).arrays())
-        events, b = world.events(60)
+        events, b = world.events(n_events)
         expected = world.expected(events, b)
         raw = world.numbers.view(np.int64)
-        muted = np.zeros(400, np.uint8)
+        muted = np.zeros(n_boxes, np.uint8)
         for is_one in (True, False) if n_keys == 1 else (False,):
             run = make_run(raw, is_double, is_one=is_one)
             assert (len(run.cells) > 0) == (is_one and n_rows >= 256)
@@ -100,15 +107,15 @@ def test_all_strategies_find_what_comparing_everything_finds(placement: str, is_
                 assert listed(found.matches) == expected, f"{strategy}, seed {seed}, one run: {is_one}"
                 assert found.choices.sum() == np.count_nonzero(events.end > events.begin)
         total = sum(map(len, expected))
-        muted = (world.rng.random(400) < 0.3).astype(np.uint8)
+        muted = (world.rng.random(n_boxes) < 0.3).astype(np.uint8)
         run = make_run(raw, is_double, is_one=n_keys == 1)
         some = index.search(events, run, muted, total)
         assert isinstance(some.matches, Matches)
         assert listed(some.matches) == [[box for box in boxes if not muted[box]] for boxes in expected]
         if total > 1:
-            over = index.search(events, run, np.zeros(400, np.uint8), total - 1)
+            over = index.search(events, run, np.zeros(n_boxes, np.uint8), total - 1)
             assert isinstance(over.matches, OverBudget)
-            counts = np.bincount(np.concatenate([np.array(boxes, np.int64) for boxes in expected]), minlength=400)
+            counts = np.bincount(np.concatenate([np.array(boxes, np.int64) for boxes in expected]), minlength=n_boxes)
             assert over.matches.counts.tolist() == counts.tolist()
 
 
@@ -126,7 +133,7 @@ def test_an_index_without_local_selections_is_smaller() -> None:
     assert free.nbytes / 1000 < 140, "also where every box is a group of its own"
 
 
-@pytest.mark.parametrize("n_boxes", [400, 5_000])
+@pytest.mark.parametrize("n_boxes", few_are_quick([400, 5_000], quick=1))
 def test_selective_boxes_are_reached_through_their_own_attribute(n_boxes: int) -> None:
     """Every cell of a, its marks, what lies beyond them, and NULL: as comparing everything says."""
     rng = np.random.default_rng(n_boxes)
@@ -137,8 +144,8 @@ def test_selective_boxes_are_reached_through_their_own_attribute(n_boxes: int) -
     lo = rng.integers(-500, 500, n_boxes)
     index = BandIndex.build(Plane(a_lo, a_hi, lo, lo + 30), is_double=False)
     partners = np.sort(rng.integers(0, 400, 300))
-    edges = np.unique(np.concatenate([a_lo, a_hi, a_lo - 1, a_hi + 1]))[:600]
-    a = np.concatenate([[NULL_KEY, KEY_MAX, -7], rng.integers(-10, 10_050, 300), edges])
+    edges = np.unique(np.concatenate([a_lo, a_hi, a_lo - 1, a_hi + 1]))[: int(600 * SCALE)]
+    a = np.concatenate([[NULL_KEY, KEY_MAX, -7], rng.integers(-10, 10_050, int(300 * SCALE)), edges])
     b = rng.integers(-100, 500, len(a))
     begin, end = np.zeros(len(a), np.int64), np.full(len(a), len(partners))
     run = make_run(partners, False, is_one=True)

@@ -1,6 +1,6 @@
 """Joining pairs are those of nested loops, whatever the boxes, checks, times, NULLs, budgets and buffers.
 
-Run compiled here; `NUMBA_DISABLE_JIT=1` and `NUMBA_BOUNDSCHECK=1` with WEIR_INDEX_SCALE run the same battery otherwise.
+Run compiled here, and uncompiled and with bounds checks by `test_three_ways.py`, which sets WEIR_INDEX_SCALE.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins import pairs
 from weir.index.joins.costs import N_STRATEGIES
@@ -231,16 +232,17 @@ def check_against_loops(case: Case, seed: int) -> int:
     return len(expected)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=20))
 def test_pairs_are_those_of_nested_loops(seed: int) -> None:
     check_against_loops(draw(seed), seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS[: len(SEEDS) // 4 or 1])
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS[: len(SEEDS) // 4 or 1], quick=8))
 def test_without_checks_and_with_one_box_a_slot(seed: int) -> None:
     check_against_loops(draw(seed, checked=False, many=False), seed)
 
 
+@pytest.mark.slow
 def test_the_cases_have_something_to_find() -> None:
     sizes = [len(nested_loops(draw(seed))) for seed in SEEDS]
     assert sum(size > 50 for size in sizes) > len(sizes) / 3
@@ -345,7 +347,7 @@ def test_null_satisfies_no_check_even_one_that_begins_at_null() -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", *STRATEGIES])
 def test_with_an_index(strategy: str) -> None:
-    for seed in list(SEEDS)[:12]:
+    for seed in list(SEEDS)[: max(int(12 * SCALE), 3)]:
         case = draw(seed)
         expected = nested_loops(case)
         found, choices = matched(case, len(expected), JoinIndex.build(arrays(case)[0]), strategy=strategy)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from tests.oracle import naive_joins as naive
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins import codes, output
@@ -133,7 +134,7 @@ def check_against_twin(index: JoinIndex, case: Case, strategy: str, seed: int) -
         assert np.array_equal(over.choices, found.choices), f"seed {seed}"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=20))
 def test_answers_are_those_of_the_twin(seed: int) -> None:
     case = draw(seed)
     index = JoinIndex.build(case.plane, alpha=case.alpha)
@@ -141,7 +142,7 @@ def test_answers_are_those_of_the_twin(seed: int) -> None:
         check_against_twin(index, case, strategy, seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=10))
 def test_answers_hold_where_codes_decide_little(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codes, "POINTS_MAX", int(np.random.default_rng(seed).choice([2, 7, 50])))
     case = draw(seed)

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from tests.oracle import naive_windows as naive
 from weir.index.boxes import read_only
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
@@ -64,7 +65,7 @@ def listed(
 
 
 @pytest.mark.parametrize("segment_min", [0, 4])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=15))
 def test_after_any_history_skylines_are_those_of_the_definition(seed: int, segment_min: int) -> None:
     rng = np.random.default_rng(seed)
     runs = draw_runs(rng)
@@ -124,7 +125,7 @@ def test_all_skylines_together_are_no_more_than_twice_the_run() -> None:
     assert sizes[0] < sizes[1] < 5_000
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=15))
 def test_a_stretch_has_an_age_exactly_if_a_place_has(seed: int) -> None:
     rng = np.random.default_rng(seed)
     times = rng.integers(0, rng.choice([5, 1_000]), rng.choice([0, 1, 15, 300, 2_000]))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.index.windows.test_skylines import draw_keys
+from tests.marks import few_are_quick
 from tests.oracle import naive_windows as naive
 from weir.index.boxes import Matches, OverBudget
 from weir.index.joins import codes
@@ -103,7 +104,7 @@ def lists_of(matches: Matches | OverBudget) -> list[list[int]]:
 
 
 @everywhere
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=12))
 def test_boxes_are_those_of_the_twin(strategy: str, seed: int) -> None:
     case = draw(seed)
     expected = case.expected()
@@ -134,7 +135,7 @@ def test_bounds_in_doubt_are_decided_by_keys(strategy: str, monkeypatch: pytest.
         assert lists_of(found.matches) == case.expected(), f"seed {seed}"
 
 
-@everywhere
+@pytest.mark.parametrize("strategy", few_are_quick(WAYS, quick=1))
 def test_skylines_that_stand_serve_later_batches(strategy: str) -> None:
     """Time goes on, and goes back: floors rise and fall over the same runs."""
     for seed in list(SEEDS)[:25]:

@@ -238,7 +238,8 @@ def _stab(
             built.lists, plane, doubt, a, a_code, begin, end, values, codes, scratch.bits, doubtful, found, 0
         )
     if strategy == SELECT_FIRST:
-        return stab_select_first(built.lists, plane, doubt, a, a_code, begin, end, values, codes, coded, found, 0)
+        none = np.int64(0)  # of the type that hotspots pass, so that it is compiled once
+        return stab_select_first(built.lists, plane, doubt, a, a_code, begin, end, values, codes, coded, found, none)
     if strategy == SSI:
         sets = built.sets
         return stab_stabbing_sets(

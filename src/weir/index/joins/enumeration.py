@@ -112,7 +112,7 @@ def enumerate_pairs(
     apart_lo, apart_hi = checks.apart_lo, checks.apart_hi
     event_times, event_columns = events.times, events.columns
     place_times, place_columns = partners.times, partners.columns
-    used = 0
+    used = np.int64(0)  # not 0, of whose own type everything that takes it would be compiled once more
     for e in range(event, len(begin)):
         h, h_end = offsets[e], offsets[e + 1]
         if e == event and candidate > h:
@@ -216,7 +216,7 @@ def _walk_together(
     lo, hi, columns = checks.event_lo, checks.event_hi, events.columns
     stretches = np.empty((4, len(boxes)), dtype=np.int64)
     lows, highs, box_of, active = stretches[0], stretches[1], stretches[2], stretches[3]
-    n = 0
+    n = np.int64(0)
     for box in boxes:
         if traits[box] & _EVENT and not _accepted(offsets[box], offsets[box + 1], attribute, lo, hi, columns, event):
             continue

@@ -106,7 +106,7 @@ def stab(
 ) -> Scalar:
     """The event's boxes by one strategy into scratch.found, in any order, each once; returns how many they are."""
     if strategy == SELECT_FIRST:
-        return _look_up(boxes, boxes.lists, events, scratch, event, 0)
+        return _look_up(boxes, boxes.lists, events, scratch, event, np.int64(0))
     if strategy == SSI and _stands(boxes, boxes.points, events, standing.skylines, standing.floor[0], event):
         return _probe(boxes, boxes.lists, events, standing.skylines, scratch, event)
     lists = boxes.lists
