@@ -15,7 +15,8 @@ import pytest
 
 HERE = Path(__file__).parent
 WAYS = {"NUMBA_DISABLE_JIT": 0.05, "NUMBA_BOUNDSCHECK": 0.2}
-# NumPy warns of what compiled kernels do silently: doubles that become infinite, and NaN.
+# Differences of doubles become infinite or NaN, which compiled kernels do silently and NumPy warns of. Its words are
+# the same for integers that wrap, so these go unseen in bands, and only there.
 INFINITE = ("-W", "ignore:overflow encountered:RuntimeWarning", "-W", "ignore:invalid value:RuntimeWarning")
 BATTERIES = {
     "selections": ["test_strategies", "test_grid", "test_ranks", "test_strings"],
@@ -31,9 +32,10 @@ BATTERIES = {
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("battery", list(BATTERIES))
 def test_the_battery_holds(battery: str, way: str) -> None:
+    ignored = INFINITE if battery == "bands" else ()
     files = [str(HERE / f"{name}.py") for name in BATTERIES[battery]]
     scale = {"WEIR_INDEX_SCALE": str(WAYS[way]), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *INFINITE, *files]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *ignored, *files]
     environment = {**os.environ, **scale, way: "1"}
     root = HERE.parent.parent
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
