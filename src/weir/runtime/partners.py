@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, walk
 from weir.algebra.schema import Stream
-from weir.errors import StoreError
 from weir.families.codec import canonical
 from weir.families.contract import Needs, NewRows
 from weir.families.registry import form_named
@@ -34,11 +33,10 @@ from weir.index.jit import source_hash
 from weir.runtime.calibration import load
 from weir.runtime.segments import FamilyRef
 from weir.settings import Settings
-from weir.store.arrays import save_arrays
+from weir.store.arrays import is_whole, save_arrays
 from weir.store.files import Files, unique
 from weir.store.ledger import RowFile
 from weir.store.rows import read_table, times_us
-from weir.store.segments import map_arrays
 from weir.store.state import RowFiles, State
 
 FOLDER = "cache/partners"
@@ -160,11 +158,11 @@ class PartnerSegments:
     def forget_damaged(self, refs: PartnerRefs) -> None:
         """Delete what does not have its checksums, so that it is built again."""
         for path in refs.paths():
-            if not self._is_whole(path, verify=True):
+            if not is_whole(self.files, path, verify=True):
                 self.files.delete(path)
 
     def are_whole(self, refs: PartnerRefs) -> bool:
-        return all(self._is_whole(path, verify=True) for path in refs.paths())
+        return all(is_whole(self.files, path, verify=True) for path in refs.paths())
 
     def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""
@@ -174,7 +172,7 @@ class PartnerSegments:
         before = self._tiers.get(folder, [])
         kept = []
         for tier in self._with_new(self._expired(before, live), live, stream.keep_us):
-            if not (tier.path and asked <= tier.has and self._is_whole(tier.path)):
+            if not (tier.path and asked <= tier.has and is_whole(self.files, tier.path)):
                 path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
                 inside = _inside(tier.first, tier.last, live)
                 files = list(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True))
@@ -229,13 +227,3 @@ class PartnerSegments:
         new = NewRows(rows, row_ids, times)
         made = form_named(of.form).build_rows(of.family, side, new, of.needs[side])
         save_arrays(self.files, path, made.arrays(), made.meta())
-
-    def _is_whole(self, path: str, *, verify: bool = False) -> bool:
-        """Whether a file that we wrote is still there: a cache may be deleted or cut at any moment."""
-        local = self.files.local_path(path)
-        try:
-            if local is not None:
-                map_arrays(local, verify=verify)
-        except StoreError:
-            return False
-        return local is not None

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from weir.algebra.schema import Catalog, DataType
-from weir.errors import StoreError
 from weir.families.contract import Family, Needs
 from weir.families.registry import form_named
 from weir.families.segments import Group
@@ -25,10 +24,9 @@ from weir.plan.classify import Classified
 from weir.plan.registration import stored_shape
 from weir.runtime.match import SegmentRef
 from weir.settings import Settings
-from weir.store.arrays import read_arrays, save_arrays
+from weir.store.arrays import is_whole, read_arrays, save_arrays
 from weir.store.files import Files
 from weir.store.registry import GroupRef, Registry
-from weir.store.segments import map_arrays
 
 MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
 SAID_QUERIES_MIN = 100_000  # indexing fewer is not worth a line
@@ -164,7 +162,7 @@ class QuerySegments:
         key, cores = member.key, member.cores
         main = self._main.get(key)
         stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, cores)
-        if main is None or stale or not self._is_whole(main.path):
+        if main is None or stale or not is_whole(self.files, main.path):
             self._forget(self._main.pop(key, None), self._tail.pop(key, None))
             main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog)
         later = [c for c in cores if c.number >= main.upto]
@@ -172,30 +170,20 @@ class QuerySegments:
             return [main]
         tail = self._tail.get(key)
         stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted)
-        if tail is None or stale or not self._is_whole(tail.path):
+        if tail is None or stale or not is_whole(self.files, tail.path):
             self._forget(self._tail.pop(key, None))
             tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
         return [main, tail]
 
-    def _is_whole(self, path: str, *, verify: bool = False) -> bool:
-        """Whether a file that we wrote is still there: a cache may be deleted or cut at any moment."""
-        local = self.files.local_path(path)
-        try:
-            if local is not None:
-                map_arrays(local, verify=verify)
-        except StoreError:
-            return False
-        return local is not None
-
     def forget_damaged(self, prepared: Prepared) -> None:
         """Delete what does not have its checksums, so that it is built again."""
         for path in prepared.paths():
-            if not self._is_whole(path, verify=True):
+            if not is_whole(self.files, path, verify=True):
                 self.files.delete(path)
 
     def are_whole(self, prepared: Prepared) -> bool:
         """Whether every file of a batch's segments is there and has its checksums."""
-        return all(self._is_whole(path, verify=True) for path in prepared.paths())
+        return all(is_whole(self.files, path, verify=True) for path in prepared.paths())
 
     def _outgrown(self, main: _Built, cores: Sequence[CoreRef]) -> bool:
         tail = sum(c.group.count for c in cores if c.number >= main.upto)
@@ -222,7 +210,7 @@ class QuerySegments:
         without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
         path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
         form = form_named(member.form)
-        if self._is_whole(path, verify=True):  # left by an earlier run
+        if is_whole(self.files, path, verify=True):  # left by an earlier run
             found = form.open(*read_arrays(self.files, path))
             return _Built(first, upto, path, found.ids, excluded, found.needs)
         count = sum(c.group.count for c in cores)
@@ -242,7 +230,7 @@ class QuerySegments:
         mask[slots] = 1
         digest = hashlib.sha256(slots.tobytes()).hexdigest()[:16]
         path = f"{built.path[:-4]}.muted/{digest}"
-        if not self._is_whole(path):
+        if not is_whole(self.files, path):
             save_arrays(self.files, path, {"muted": mask}, {})
         return SegmentRef(built.path, path)
 

@@ -30,3 +30,12 @@ def read_arrays(files: Files, path: str, *, verify: bool = False) -> tuple[dict[
     if local is None:
         raise StoreError(f"file '{path}' is missing")
     return map_arrays(local, verify=verify)
+
+
+def is_whole(files: Files, path: str, *, verify: bool = False) -> bool:
+    """Whether a file that we wrote is still there: a cache may be deleted or cut at any moment."""
+    try:
+        read_arrays(files, path, verify=verify)
+    except StoreError:
+        return False
+    return True
