@@ -12,7 +12,7 @@ import pytest
 
 import weir
 from weir.answer.finish import different, less
-from weir.errors import QueryError
+from weir.errors import FetchError, QueryError, RegisterError
 from weir.testing.direct import DirectWeir
 
 START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
@@ -41,7 +41,7 @@ def test_different_and_less_are_those_of_the_definition(seed: int) -> None:
         count = rng.randint(0, 12)
         return pa.table(
             {
-                "x": pa.array([rng.choice([None, 0.0, -0.0, NAN, 1.5]) for _ in range(count)], pa.float64()),
+                "x": pa.array([rng.choice([None, 0.0, -0.0, NAN, -NAN, 1.5]) for _ in range(count)], pa.float64()),
                 "s": pa.array([rng.choice([None, "", "a"]) for _ in range(count)], pa.string()),
                 "d": pa.array([rng.choice([None, 1, 2]) for _ in range(count)], pa.decimal128(5, 2)),
                 "n": pa.nulls(count),
@@ -123,3 +123,18 @@ def test_one_core_may_be_demoted_and_another_not(tmp_path: Path) -> None:
     assert [q.fetch().num_rows for q in queries] == [33, 6]
     assert "core 0, state: demoted in batch 0" in queries[0].explain()
     assert "core 1, state: materialised since batch 0" in queries[0].explain()
+
+
+def test_errors_speak_of_the_query_not_of_its_cores(tmp_path: Path) -> None:
+    w = weir.open(tmp_path, settings={"boxes_per_query_max": 3})
+    w.stream("s", "a int, ts timestamp", time="ts", keep="forever")
+    w.stream("t", "a int, ts timestamp", time="ts", keep="10 seconds")
+    with pytest.raises(RegisterError, match="the blocks of the query need 4 boxes together, at most 3 are allowed"):
+        w.register("SELECT a FROM s WHERE a = 1 OR a = 3 UNION ALL SELECT a FROM t WHERE a = 5 OR a = 7")
+    both = w.register_many("SELECT a FROM s WHERE a > :a UNION ALL SELECT a FROM t", {"a": [1, 2, 3]})
+    direct = DirectWeir(w, wall_us=int(START.timestamp() * 1e6) + 10**9)
+    for second in (0, 100):
+        direct.batch({"t": [{"a": 1, "ts": START + datetime.timedelta(seconds=second)}]})
+    direct.batch({"t": [{"a": 1, "ts": START + datetime.timedelta(seconds=101)}]})
+    with pytest.raises(FetchError, match="query 1 at .* needs rows of stream 't'"):
+        both[1].fetch(at=START)

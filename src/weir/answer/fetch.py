@@ -42,6 +42,7 @@ class StandingCore:
     """One core of a registered query, ready to be evaluated."""
 
     id: int  # under which its matches are kept
+    query_id: int  # of the query that it is a core of
     query: Query  # a shape's: its constants are parameters
     seen: Seen
     constants: Mapping[str, object]
@@ -138,7 +139,7 @@ def _checked(core: StandingCore, stream: Stream, cut: Cut, state: State, tau_us:
     if reaches and cut.end_us > (cut.begin_us if cut.begin_us is not None else cut.end_us - 1):
         begin = "the beginning" if cut.begin_us is None else f"{cut.begin_us} µs"
         raise FetchError(
-            f"query {core.id} at τ = {tau_us} µs needs rows of stream '{stream.name}' since {begin}, "
+            f"query {core.query_id} at τ = {tau_us} µs needs rows of stream '{stream.name}' since {begin}, "
             f"but rows before {floor} µs have expired",
             hint="ask for a later time, or define the stream with a longer keep",
         )

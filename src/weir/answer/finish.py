@@ -56,7 +56,8 @@ def _codes(table: pa.Table) -> np.ndarray:
     for column in table.columns:
         values = column.combine_chunks()
         if pa.types.is_floating(values.type):
-            values = pc.add(values, 0.0)  # −0 becomes 0
+            values = pc.add(values, 0.0)  # −0 becomes 0, and every NaN the same one
+            values = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
         places = values.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         _, codes = np.unique(codes * (int(places.max(initial=-1)) + 2) + places + 1, return_inverse=True)
     return codes.astype(np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ class Library:
         self._shapes: dict[tuple[str, tuple[DataType, ...]], Planned] = {}
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
+        self._counting = threading.Lock()  # over the two above
         self._families: set[str] = set()  # join families of the groups below _families_counted
         self._families_counted = 0
 
@@ -57,7 +59,7 @@ class Library:
         parts = planned.classified.parts
         assert parts is not None, f"'{group.shape_text}' was registered, yet has no finish"
         cores = [
-            StandingCore(id + k * group.count, core, seen, constants, group.number)
+            StandingCore(id + k * group.count, id, core, seen, constants, group.number)
             for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
         ]
         return Standing(id, planned.query, constants, group.number, tuple(cores), parts)
@@ -84,10 +86,11 @@ class Library:
 
     def remember(self, group: GroupRef, checked: Checked) -> None:
         """A group that was just registered need not be checked again for the next one."""
-        groups = self.registry.groups()
-        if checked.residuals and self._counted < len(groups) and groups[self._counted] is group:
-            self._add_residuals(checked)
-            self._counted += 1
+        with self._counting:
+            groups = self.registry.groups()
+            if checked.residuals and self._counted < len(groups) and groups[self._counted] is group:
+                self._add_residuals(checked)
+                self._counted += 1
 
     def _add_residuals(self, checked: Checked) -> None:
         for stream, residuals in checked.residuals_of.items():
@@ -122,11 +125,13 @@ class Library:
 
     def _check_residuals(self, planned: Planned, checked: Checked) -> None:
         self.registry.refresh()
-        for group in self.registry.groups()[self._counted :]:
-            constants = self.registry.constants(group)
-            for seen in self._shape(group).classified.seen:
-                self._add_residuals(seen.check(constants, _NO_LIMITS))
-        self._counted = len(self.registry.groups())
+        with self._counting:
+            groups = self.registry.groups()
+            for group in groups[self._counted :]:
+                constants = self.registry.constants(group)
+                for seen in self._shape(group).classified.seen:
+                    self._add_residuals(seen.check(constants, _NO_LIMITS))
+            self._counted = len(groups)
         for stream in {name for channel in planned.channels for name in channel.split(CHANNEL)}:
             together = self._residuals.get(stream, set()) | set(checked.residuals_of.get(stream, ()))
             if len(together) > self.settings.residuals_per_stream_max:

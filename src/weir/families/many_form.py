@@ -80,7 +80,10 @@ class ManyQueries:
 
     def _pool(self, rows: Sequence[ManyRows]) -> Pool:
         """All rows of a side; slices and ranges of events that meet the same ones share what was made of them."""
-        return self._pools.setdefault(tuple(id(part) for part in rows), Pool(rows))
+        key = tuple(id(part) for part in rows)
+        if key not in self._pools:
+            self._pools[key] = Pool(rows)
+        return self._pools[key]
 
 
 def build(

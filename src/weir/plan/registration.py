@@ -70,7 +70,14 @@ class Registration(Planned):
         for scan in self.shape.query.sources:
             if not scan.is_table:
                 check_window_constants(scan.window, self.streams[scan.relation.lower()], constants)
-        return Checked.union([seen.check(constants, self.settings) for seen in self.classified.seen])
+        checked = Checked.union([seen.check(constants, self.settings) for seen in self.classified.seen])
+        if checked.boxes_per_query > self.settings.boxes_per_query_max:
+            raise RegisterError(
+                f"the blocks of the query need {checked.boxes_per_query:,} boxes together, at most "
+                f"{self.settings.boxes_per_query_max} are allowed",
+                hint="register the blocks apart, or raise the setting boxes_per_query_max",
+            )
+        return checked
 
 
 def plan_registration(

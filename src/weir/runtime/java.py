@@ -186,8 +186,11 @@ def _furnish(home: Path, real: Path, text: str) -> None:
         if entry.name != "bin" and not link.is_symlink():
             link.symlink_to(entry)
     programs = home / "bin"
-    programs.mkdir(exist_ok=True)
-    if not (programs / "java").exists():
+    programs.mkdir(mode=0o700, exist_ok=True)
+    script = programs / "java"
+    if programs.is_symlink() or script.is_symlink() or not script.exists() or script.read_text() != text:
+        if programs.is_symlink():
+            raise OSError(f"{programs} is a link")
         made, path = tempfile.mkstemp(dir=programs)
         with os.fdopen(made, "w") as file:
             file.write(text)

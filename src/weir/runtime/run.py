@@ -56,7 +56,7 @@ class BatchFigures:
     events: int  # rows taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
-    demoted: int  # queries that matched too much to be kept from here on
+    demoted: int  # cores of queries that matched too much to be kept from here on
     batch_ms: float  # from Spark's call to the commit
     ingest_ms: float  # of it the job that writes the rows
     match_ms: float  # of it the job that finds the matches
@@ -70,7 +70,7 @@ class RunProgress:
     events: int  # rows taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
-    demoted: int  # queries
+    demoted: int  # cores of queries
     last_batch: BatchFigures | None  # None before the first
     batch_ms_p50: float  # median of the last thousand batches
     batch_ms_p99: float  # 99 % of them took no longer

@@ -9,6 +9,7 @@ missing or damaged are built again.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -36,12 +37,9 @@ SAID_QUERIES_MIN = 100_000  # indexing fewer is not worth a line
 class CoreRef:
     """One core of all queries of a registered group."""
 
+    number: int  # of the group
     group: GroupRef
     core: int
-
-    @property
-    def number(self) -> int:
-        return self.group.number
 
     @property
     def first_id(self) -> int:
@@ -113,7 +111,9 @@ class QuerySegments:
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
         self._shapes: dict[tuple[str, tuple[DataType, ...]], Classified] = {}
-        self._kernels: tuple[int | None, tuple[str, ...]] = -1, ()  # those of the last plan
+        self._upto = 0  # registry documents that the next two are about
+        self._members: dict[tuple[str, str], _Member] = {}  # by form and family
+        self._kernels: set[str] = set()
         # The engine's own text is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
@@ -121,15 +121,10 @@ class QuerySegments:
     def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
         """The segments of every family with queries among the first `upto` registry documents."""
         ready(self.kernels(upto, catalog), self.say)
-        members: dict[tuple[str, str], _Member] = {}
-        for group in self.registry.groups(upto):
-            for core, (form, one) in enumerate(zip(group.families, self._shape(group, catalog).seen, strict=True)):
-                if one.is_matched:  # else it is evaluated when it is asked for
-                    member = members.setdefault((form, one.family.name), _Member(form, one.family, []))
-                    member.cores.append(CoreRef(group, core))
+        self._take(upto, catalog)
         muted = np.union1d(self.registry.cores_of(self.registry.dropped(upto)), demoted)
         families = []
-        for member in members.values():
+        for member in self._members.values():
             built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
             if built:
                 refs = tuple(self._reference(b, muted) for b in built)
@@ -139,11 +134,26 @@ class QuerySegments:
 
     def kernels(self, upto: int | None, catalog: Catalog) -> tuple[str, ...]:
         """The kinds of kernels that the first `upto` registry documents, or all known ones, are matched with."""
-        if upto is None or self._kernels[0] != upto:
-            shapes = {(group.shape_text, group.types): group for group in self.registry.groups(upto)}
-            seen = (one for group in shapes.values() for one in self._shape(group, catalog).seen if one.is_matched)
-            self._kernels = upto, tuple(sorted({kind for one in seen for kind in one.kernels(self.settings)}))
-        return self._kernels[1]
+        self._take(self.registry.count if upto is None else upto, catalog)
+        return tuple(sorted(self._kernels))
+
+    def _take(self, upto: int, catalog: Catalog) -> None:
+        """Look at the registry documents that are new since the last batch: which families their cores are of."""
+        if upto < self._upto:  # another driver's plan, from before what this one knows
+            self._members, self._kernels, self._upto = {}, set(), 0
+        for group in self.registry.groups(upto)[self._groups_before(self._upto) :]:
+            classified = self._shape(group, catalog)
+            for core, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
+                if seen.is_matched:  # else it is evaluated when it is asked for
+                    key = form, seen.family.name
+                    if key not in self._members:
+                        self._members[key] = _Member(form, seen.family, [])
+                    self._members[key].cores.append(CoreRef(group.number, group, core))
+                    self._kernels |= seen.kernels(self.settings)
+        self._upto = upto
+
+    def _groups_before(self, number: int) -> int:
+        return len(self.registry.groups(number))
 
     def _shape(self, group: GroupRef, catalog: Catalog) -> Classified:
         """The cores of a group's shape and how their forms see them, looked up once."""
@@ -165,7 +175,7 @@ class QuerySegments:
         if main is None or stale or not is_whole(self.files, main.path):
             self._forget(self._main.pop(key, None), self._tail.pop(key, None))
             main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog)
-        later = [c for c in cores if c.number >= main.upto]
+        later = cores[bisect_left(cores, main.upto, key=lambda c: c.number) :]
         if not later:
             return [main]
         tail = self._tail.get(key)
@@ -186,7 +196,7 @@ class QuerySegments:
         return all(is_whole(self.files, path, verify=True) for path in prepared.paths())
 
     def _outgrown(self, main: _Built, cores: Sequence[CoreRef]) -> bool:
-        tail = sum(c.group.count for c in cores if c.number >= main.upto)
+        tail = sum(c.group.count for c in cores[bisect_left(cores, main.upto, key=lambda c: c.number) :])
         return tail > self.settings.tail_queries_max and tail * MAIN_SHARE > len(main.ids)
 
     def _forget(self, *built: _Built | None) -> None:

@@ -80,6 +80,7 @@ class Registry:
         self._count = 0  # documents known
         self._queries = 0  # queries in them
         self._next_id = 0
+        self._is_several = False  # whether any group has several cores
         self._groups: list[GroupRef] = []
         self._group_numbers: list[int] = []
         self._group_first_ids: list[int] = []
@@ -204,9 +205,9 @@ class Registry:
 
     def cores_of(self, queries: Ids) -> Ids:
         """The ids of all cores of these queries, ascending."""
-        first, count, cores = self._layout()
-        if not len(queries) or not (cores > 1).any():
+        if not len(queries) or not self._is_several:
             return queries
+        first, count, cores = self._layout()
         group = np.searchsorted(first, queries, side="right") - 1
         found = [queries]
         for core in range(1, int(cores[group].max())):
@@ -216,9 +217,9 @@ class Registry:
 
     def queries_of(self, ids: Ids) -> Ids:
         """By core the id of its query."""
-        first, count, cores = self._layout()
-        if not len(ids) or not (cores > 1).any():
+        if not len(ids) or not self._is_several:
             return ids
+        first, count, _ = self._layout()
         group = np.searchsorted(first, ids, side="right") - 1
         queries: Ids = first[group] + (ids - first[group]) % count[group]
         return queries
@@ -302,6 +303,7 @@ class Registry:
         self._group_first_ids.append(group.first_id)
         self._queries += group.count
         self._next_id = group.end_id
+        self._is_several |= group.cores > 1
 
     def _merge_drops(self, drops: list[tuple[int, Ids]]) -> None:
         ids = np.concatenate([self._dropped, *(i for _, i in drops)])

@@ -171,7 +171,7 @@ def describe_parts(plane: Plane, of: Codes, lists: Lists, groups: Groups, n_scat
         high = np.minimum(groups.highest[which].astype(np.float64), greatest)
         width = np.clip((high - low) / max(greatest - least, 1.0), 0.0, 1.0)
         sizes = groups.sizes[which]
-        tables += [_reached(width, np.ones(len(width))), _reached(width, sizes / max(sizes.sum(), 1))]
+        tables += [_reached(width, np.ones(len(width))), _reached(width, sizes / max(int(sizes.sum()), 1))]
     return Description(
         float(len(plane.a_lo)),
         float(n_scattered),
