@@ -227,3 +227,12 @@ def test_partners_that_are_all_the_same() -> None:
     )
     assert expected == [[0], [1]]
     assert all(each == expected for each in found)
+
+
+def test_boxes_without_a_lower_bound_beside_others_that_begin_at_the_least_numbers() -> None:
+    """A ladder over the others must not lead past those without a bound."""
+    lo = np.concatenate([np.full(20, KEY_MIN), KEY_MIN + 1 + np.arange(20), np.arange(20) * 10**17])
+    hi = np.concatenate([KEY_MIN + np.arange(20), np.full(40, KEY_MAX)])
+    *found, expected = compared(np.full(300, KEY_MIN + 3), np.zeros(1, np.int64), lo, hi, 0, 300)
+    assert expected == [[*range(3, 20), 20, 21, 22]]
+    assert all(each == expected for each in found)

@@ -19,7 +19,7 @@ from weir.index.jit import Scalar
 from weir.index.joins.affected import Scratch
 from weir.index.joins.instructions import double_of, prefetch
 from weir.index.joins.lean import lean
-from weir.index.keys import KEY_MAX, NULL_KEY
+from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 _AT_ONCE = 16  # partners that data-outer looks up before it looks at what it finds there
 _EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
@@ -204,6 +204,8 @@ def _data_outer(
 def _step(bands: Bands, k: Scalar, key: Scalar, is_double: Scalar) -> Scalar:
     """The place in `steps` of the cell before that of `key`; a key that is no number lies below or above all."""
     begin, end = bands.step_offsets[k], bands.step_offsets[k + 1]
+    if key == KEY_MIN:  # boxes without a lower bound are in the first cell, wherever the others begin
+        return begin
     number = double_of(key ^ np.int64(KEY_MAX) if key < 0 else key) if is_double else np.float64(key)
     at = number * bands.step_scale[k, 0] + (bands.step_scale[k, 1] - 1.0)
     if at != at:
