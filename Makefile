@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py tests/answer/test_mixed_oracle.py
-SIDE_BY_SIDE := -n 2 --dist loadgroup
+SIDE_BY_SIDE := -n 2 --dist loadfile  # tests of one file stay together: some count what the others compared
 
 # Whether somebody asked for a Python that the environment is not of.
 VERSION := import sys; print(*sys.version_info[:2])

@@ -21,7 +21,6 @@ from weir.index.joins.search import STRATEGIES
 from weir.testing import SPAN_US, START_US, differ
 from weir.testing.direct import DirectWeir
 
-pytestmark = pytest.mark.xdist_group("oracle of joins")  # so that one process counts its comparisons
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
 SEEDS = range(1000, 1800)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(1000, 1013)
 # As many again are in `test_mixed_oracle.py`, beside joins of more sources.

@@ -24,7 +24,6 @@ from weir.index.joins.search import STRATEGIES
 from weir.testing import SPAN_US, START_US, differ
 from weir.testing.direct import DirectWeir
 
-pytestmark = pytest.mark.xdist_group("oracle of all forms")  # so that one process counts its comparisons
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
 SEEDS = range(4000, 4280)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(4000, 4008)
 COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 3_000

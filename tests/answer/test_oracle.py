@@ -20,7 +20,6 @@ from tests.scenario import Played, Scenario, play
 from weir.testing import SPAN_US, START_US, differ
 from weir.testing.direct import DirectWeir
 
-pytestmark = pytest.mark.xdist_group("oracle of selections")  # so that one process counts its comparisons
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
 SEEDS = range(800)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(28)
 COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 3_000
