@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain, product
 
 import pyarrow as pa
@@ -123,7 +122,6 @@ _Term = Atom | Expression  # an expression is a guard
 _Terms = tuple[_Term, ...]
 
 
-@lru_cache(maxsize=1024)  # once for a shape, which is registered, described and built into segments
 def template(predicate: Expression | None, boxes_max: int, *, hints: bool = False) -> BoxTemplate:
     """The template of a predicate (None: every row); RegisterError when it needs more than `boxes_max` boxes.
 
