@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sql.market import CATALOG, lowered
+from tests.sql.market import lowered
 from weir.algebra.nodes import ColumnRef, Project, walk
 from weir.plan.cores import CoreRows, NoFinishError, Once, Together, cores_of, finish_text
 
@@ -79,4 +79,3 @@ def test_what_no_finish_does(sql: str, reason: str) -> None:
 def test_the_text_of_a_finish() -> None:
     finish = cores_of(lowered("SELECT area FROM trade UNION SELECT area FROM weather")).finish
     assert finish_text(finish) == "every different row once of all rows of core 0, core 1"
-    assert CATALOG.streams
