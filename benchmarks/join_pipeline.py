@@ -24,8 +24,8 @@ import weir
 from benchmarks.pipeline import SLICES, empty_batches, weir_batches
 from benchmarks.workloads import JoinWorkload, w3_narrow
 from weir.api import Weir
-from weir.families.join_segments import JoinSegment
-from weir.families.partner_rows import PartnerRows
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.partner_rows import PartnerRows
 from weir.index.boxes import OverBudget
 from weir.runtime.calibration import load
 from weir.runtime.session import local_session

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import weir
 from weir.api import Weir
-from weir.families.selection import Segment
+from weir.families.selections.selection_family import Segment
 from weir.runtime.session import local_session
 from weir.runtime.sources import unite
 from weir.store.arrays import read_arrays

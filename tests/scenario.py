@@ -20,17 +20,10 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from weir.algebra.schema import Catalog
-from weir.api import Query, Weir
-from weir.errors import RegisterError
-from weir.settings import Settings
-from weir.sql.parse import Parsed, parse
-from weir.testing import (
+from tests.generators import (
     SPAN_US,
     Batch,
     accept,
-    answer,
-    differ,
     join_catalog,
     random_catalog,
     random_join_template,
@@ -43,6 +36,12 @@ from weir.testing import (
     rows_until,
     split_batches,
 )
+from weir.algebra.schema import Catalog
+from weir.api import Query, Weir
+from weir.errors import RegisterError
+from weir.settings import Settings
+from weir.sql.parse import Parsed, parse
+from weir.testing import answer, differ
 
 KEEPS_US = (None, 86_400_000_000, 3_600_000_000, 600_000_000)
 RunBatch = Callable[[Mapping[str, pa.Table]], None]

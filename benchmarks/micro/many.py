@@ -25,14 +25,14 @@ import pyarrow as pa
 
 from benchmarks.micro.timing import events_within, rate
 from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
-from weir.families.join_matching import JoinMatches
-from weir.families.join_segments import JoinSegment
-from weir.families.joins import joined
-from weir.families.many_joins import joined as joined_many
-from weir.families.many_rows import EventRows, ManyRows, Pool
-from weir.families.many_segments import ManySegment
-from weir.families.partner_rows import PartnerRows
-from weir.families.segments import Group
+from weir.families.joins.join_family import joined
+from weir.families.joins.join_matching import JoinMatches
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.partner_rows import PartnerRows
+from weir.families.many.many_family import joined as joined_many
+from weir.families.many.many_rows import EventRows, ManyRows, Pool
+from weir.families.many.many_segments import ManySegment
+from weir.families.members import Group
 from weir.plan.registration import constants_table, plan_registration
 from weir.settings import Settings
 

@@ -31,7 +31,7 @@ from weir.store.files import open_files
 from weir.store.inbox import Inbox
 from weir.store.ledger import Ledger
 from weir.store.registry import Registry
-from weir.store.rows import read_table
+from weir.store.row_files import read_table
 from weir.store.state import State
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class Weir:
         tables = [read_table(self.files, f.path) for f in late]
         if tables:
             return pa.concat_tables(tables)
-        from weir.store.rows import REASON, arrow_schema
+        from weir.store.row_files import REASON, arrow_schema
 
         return arrow_schema(defined.columns).append(pa.field(REASON, pa.string())).empty_table()
 

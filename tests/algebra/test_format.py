@@ -10,6 +10,8 @@ from decimal import Decimal
 import pytest
 from sqlglot.dialects.spark import Spark
 
+from tests.generators.queries import random_query
+from tests.generators.schemas import random_catalog
 from tests.sql.market import SETTINGS, lowered
 from tests.sql.slots import param_types
 from weir.algebra.format import literal_text, quoted, sql_text, tree_text
@@ -31,8 +33,6 @@ from weir.algebra.schema import (
 from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import shape_of
-from weir.testing.queries import random_query
-from weir.testing.schemas import random_catalog
 
 
 def test_random_queries_are_read_back() -> None:

@@ -42,17 +42,17 @@ from weir.algebra.schema import (
 from weir.answer import candidates
 from weir.answer import fetch as fetching
 from weir.answer import recompute as recomputing
-from weir.answer.window import Apart, apart, resolve
+from weir.answer.window import TimeDistance, apart, resolve
 from weir.errors import FetchError
-from weir.families.evaluate import truth
 from weir.runtime.housekeeping import Housekeeping
 from weir.settings import Settings
 from weir.store.arrays import read_arrays
+from weir.store.core_runs import compact, runs_of
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import Piece, write_matches
-from weir.store.rows import arrow_schema, arrow_type, write_table
-from weir.store.runs import compact, runs_of
+from weir.store.row_files import arrow_schema, arrow_type, write_table
 from weir.testing import answer, differ
+from weir.values.evaluate import truth
 
 SEEDS = range(int(os.environ.get("WEIR_JOIN_LIVES", "5")))  # more for a long run
 SECOND = 1_000_000
@@ -595,7 +595,7 @@ def test_older_pairs_that_no_moment_shows_are_not_kept(world: World) -> None:
     for at_s in range(1000, 1090, 7):
         world.check(query.id, at_s)
     (standing,) = world.weir._library.standing(query.id).cores
-    assert standing.apart == Apart(-15 * SECOND + 1, 60 * SECOND - 1)
+    assert standing.apart == TimeDistance(-15 * SECOND + 1, 60 * SECOND - 1)
     ever = [(t["id"], w["id"]) for t in world.rows[T] for w in world.rows[W] if -15 < w["s"] - t["s"] < 60]
     older = fetching._older(
         standing,

@@ -12,7 +12,7 @@ import pytest
 import weir
 from tests.marks import few_are_quick
 from weir.answer import fetch, recompute
-from weir.families import many_probes, many_segments
+from weir.families.many import many_probes, many_segments
 from weir.testing import answer, differ
 from weir.testing.direct import DirectWeir
 

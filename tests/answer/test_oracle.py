@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
-from weir.testing import SPAN_US, START_US, differ
+from weir.testing import differ
 from weir.testing.direct import DirectWeir
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import weir
-from weir.store.rows import arrow_schema, read_table
+from weir.store.row_files import arrow_schema, read_table
 from weir.testing import answer, differ
 
 COUNTS = {"trade": 40, "weather": 10, "quote": 5}  # rows of each stream in a batch

@@ -42,7 +42,7 @@ from weir.algebra.schema import (
     Stream,
     decimal,
 )
-from weir.store.rows import arrow_schema, arrow_type
+from weir.store.row_files import arrow_schema, arrow_type
 
 COLUMNS: dict[str, DataType] = {
     "i": INT,

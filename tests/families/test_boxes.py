@@ -46,15 +46,15 @@ from weir.algebra.schema import (
     Kind,
     decimal,
 )
+from weir.boxes.attributes import Attributes
+from weir.boxes.instances import RowBoxes, instantiate
+from weir.boxes.templates import template
 from weir.errors import RegisterError
-from weir.families.attributes import Attributes
-from weir.families.boxes import template
-from weir.families.evaluate import evaluate, truth
-from weir.families.instances import Boxes, instantiate
-from weir.families.segments import boxes_of
+from weir.families.members import boxes_of
 from weir.index.keys import KEY_MIN, encode_column
 from weir.index.strings import StringDictionary, find
 from weir.sql.types import arithmetic
+from weir.values.evaluate import evaluate, truth
 
 
 def column(name: str) -> ColumnRef:
@@ -69,7 +69,7 @@ def keys_of(e: Expression, rows: pa.Table, dictionary: StringDictionary | None) 
 
 
 def brute_force(
-    boxes: Boxes, attributes: Attributes, dictionaries: dict[int, StringDictionary], rows: pa.Table, queries: int
+    boxes: RowBoxes, attributes: Attributes, dictionaries: dict[int, StringDictionary], rows: pa.Table, queries: int
 ) -> np.ndarray:
     """matched[query, row], one box and one constraint at a time; the invariants of boxes are checked on the way."""
     keys = [keys_of(e, rows, dictionaries.get(n)) for n, e in enumerate(attributes.expressions)]

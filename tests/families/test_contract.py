@@ -16,16 +16,16 @@ import weir
 from weir.algebra.nodes import Comparison, Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.errors import RegisterError
-from weir.families import registry
+from weir.families import forms
 from weir.families.contract import Checked, Form, Needs, NewRows, Results, Seen, Tuning
-from weir.families.evaluate import evaluate
-from weir.families.parts import condition_of
-from weir.families.segments import Group
+from weir.families.members import Group
+from weir.families.query_parts import condition_of
 from weir.index.boxes import OverBudget
 from weir.settings import Settings
 from weir.store.arrays import read_arrays
 from weir.store.ledger import Ledger
 from weir.testing.direct import DirectWeir
+from weir.values.evaluate import evaluate
 
 START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
 WALL_US = int(START.timestamp() * 1e6) + 10**9
@@ -124,7 +124,7 @@ def rows(first: int, count: int) -> list[dict[str, object]]:
 
 def test_a_toy_form_runs_from_registration_to_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy: Form = Remainders()
-    monkeypatch.setattr(registry, "FORMS", [toy, *registry.FORMS])
+    monkeypatch.setattr(forms, "FORMS", [toy, *forms.FORMS])
     w = weir.open(tmp_path)
     w.stream("s", "n bigint, ts timestamp", time="ts", keep="1 hour")
     direct = DirectWeir(w, wall_us=WALL_US)
@@ -180,7 +180,7 @@ def test_segments_come_back_from_arrays_as_they_were(form: str, tmp_path: Path) 
     prepared = direct.segments.prepare(1, np.empty(0, np.int64), w.catalog)
     (of,) = prepared.families
     assert of.form == form
-    (taken,) = [f for f in registry.FORMS if f.name == form]
+    (taken,) = [f for f in forms.FORMS if f.name == form]
     segment = taken.open(*read_arrays(w.files, of.segments[0].path))
     again = taken.open(segment.arrays(), segment.meta())
     assert np.array_equal(segment.ids, again.ids)

@@ -55,8 +55,8 @@ from weir.algebra.schema import (
     DataType,
     decimal,
 )
-from weir.families.evaluate import evaluate, evaluate_constants, truth, truth_of_constants
-from weir.store.rows import arrow_type
+from weir.store.row_files import arrow_type
+from weir.values.evaluate import evaluate, evaluate_constants, truth, truth_of_constants
 
 
 def column(name: str) -> ColumnRef:

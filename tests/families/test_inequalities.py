@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from weir.algebra.schema import BIGINT, DOUBLE, TIMESTAMP, Catalog, Column, Stream
-from weir.families import many_joins
-from weir.families.guards import BEYOND
-from weir.families.join_matching import JoinMatches
-from weir.families.join_segments import JoinSegment
-from weir.families.joins import joined
-from weir.families.many_rows import EventRows, ManyRows, Pool
-from weir.families.many_segments import ManySegment
-from weir.families.partner_rows import PartnerRows
-from weir.families.segments import Group
+from weir.boxes.guards import BEYOND
+from weir.families.joins.join_family import joined
+from weir.families.joins.join_matching import JoinMatches
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.partner_rows import PartnerRows
+from weir.families.many import many_family
+from weir.families.many.many_rows import EventRows, ManyRows, Pool
+from weir.families.many.many_segments import ManySegment
+from weir.families.members import Group
 from weir.index.boxes import OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.plan.registration import constants_table, plan_registration
@@ -173,7 +173,7 @@ def test_joins_of_many_streams_connect_by_inequalities() -> None:
     c = np.array([-0.3, 0.1, 0.7])
     sql = "SELECT r.k FROM r, s, t WHERE r.k = s.k AND s.x <= t.x + :c AND t.x <= s.x + 0.5e0"
     groups = groups_of([(sql, {"c": c})])
-    many = many_joins.joined(groups[0].query, CATALOG)
+    many = many_family.joined(groups[0].query, CATALOG)
     assert many.is_connected
     segment = ManySegment.build(many.family, groups, CATALOG, strategy="grid")
     segment = ManySegment.from_arrays(segment.arrays(), segment.meta())
@@ -222,9 +222,9 @@ def test_bands_of_a_stream_with_itself_are_limits_while_rows_are_joined(column: 
     sql = f"SELECT a.k FROM r a, r b, s c WHERE b.ts = c.ts AND b.{column} BETWEEN a.{column} - 1 AND a.{column} + 1"
     planned = plan_registration(sql, None, CATALOG, SETTINGS)
     groups = [Group(planned.shape.query, constants_table(planned, None), 0)]
-    segment = ManySegment.build(many_joins.joined(groups[0].query, CATALOG).family, groups, CATALOG, strategy="grid")
+    segment = ManySegment.build(many_family.joined(groups[0].query, CATALOG).family, groups, CATALOG, strategy="grid")
     ((lo, hi),) = segment.limits.bands
     assert lo > KEY_MIN
     assert hi < KEY_MAX
     turned = plan_registration(sql.replace("r a, r b", "r b, r a"), None, CATALOG, SETTINGS)
-    assert many_joins.joined(turned.shape.query, CATALOG).family == segment.family
+    assert many_family.joined(turned.shape.query, CATALOG).family == segment.family

@@ -22,6 +22,9 @@ from tests.families.random_expressions import (
     table_of,
     to_arrow,
 )
+from tests.generators.queries import random_query
+from tests.generators.schemas import random_catalog
+from tests.generators.streams import random_rows as rows_of_stream
 from tests.marks import few_are_quick
 from tests.oracle.naive_join_segments import plain_condition, results
 from weir.algebra.nodes import (
@@ -57,13 +60,12 @@ from weir.algebra.schema import (
     Stream,
 )
 from weir.errors import RegisterError
-from weir.families import join_segments
-from weir.families.evaluate import truth
-from weir.families.join_matching import CHOICES, JoinMatches
-from weir.families.join_segments import JoinSegment
-from weir.families.joins import joined
-from weir.families.partner_rows import PartnerRows
-from weir.families.segments import Group
+from weir.families.joins import join_segments
+from weir.families.joins.join_family import joined
+from weir.families.joins.join_matching import CHOICES, JoinMatches
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.partner_rows import PartnerRows
+from weir.families.members import Group
 from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
 from weir.index.boxes import OverBudget
 from weir.index.joins.costs import DEFAULT, make_costs
@@ -71,11 +73,9 @@ from weir.index.joins.search import STRATEGIES
 from weir.index.windows.routing import FORCED
 from weir.plan.registration import constant_value, constants_table, plan_registration
 from weir.settings import Settings
-from weir.store.rows import times_us
-from weir.store.segments import map_arrays, write_arrays
-from weir.testing.queries import random_query
-from weir.testing.schemas import random_catalog
-from weir.testing.streams import random_rows as rows_of_stream
+from weir.store.row_files import times_us
+from weir.store.segment_files import map_arrays, write_arrays
+from weir.values.evaluate import truth
 
 SETTINGS = Settings()
 ALL_PAIRS = 1 << 40

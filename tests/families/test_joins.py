@@ -16,25 +16,25 @@ from tests.sql.market import CATALOG, SETTINGS, TRADE, WEATHER, lowered
 from weir.algebra.nodes import ColumnRef, Comparison, Expression, Literal, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, DataType, Kind, Stream, decimal
+from weir.boxes.attributes import Attributes
+from weir.boxes.instances import instantiate
+from weir.boxes.templates import template
 from weir.errors import RegisterError
-from weir.families import many_joins
-from weir.families.attributes import Attributes
-from weir.families.boxes import template
-from weir.families.codec import canonical
-from weir.families.columns import column_operand
-from weir.families.comparisons import compare
-from weir.families.evaluate import truth
-from weir.families.instances import instantiate
-from weir.families.join_keys import has_keys, key_of
-from weir.families.join_segments import JoinSegment
-from weir.families.join_windows import apart
-from weir.families.joins import Joined, JoinFamily, check, describe, joined, refusal
-from weir.families.registry import FORMS
-from weir.families.segments import Group
+from weir.families.forms import FORMS
+from weir.families.joins.join_family import Joined, JoinFamily, check, describe, joined, refusal
+from weir.families.joins.join_keys import has_keys, key_of
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.join_windows import apart
+from weir.families.many import many_family
+from weir.families.members import Group
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 from weir.plan.registration import constants_table, literal_scalar, plan_registration
 from weir.settings import Settings
 from weir.sql.shapes import shape_of
+from weir.values.codec import canonical
+from weir.values.columns import column_operand
+from weir.values.comparisons import compare
+from weir.values.evaluate import truth
 
 MINUTE_US = 60_000_000
 
@@ -178,8 +178,8 @@ def test_a_bounded_difference_connects_without_an_equality(condition: str) -> No
 def test_what_only_its_constants_connect_is_not_matched(sql: str) -> None:
     """Its shape stands for other constants too, so it is evaluated when it is asked for."""
     planned = plan_registration(f"SELECT t.name {sql}", None, CATALOG, SETTINGS)
-    assert planned.classified.family == many_joins.name
-    assert not many_joins.joined(planned.shape.query, CATALOG).is_connected
+    assert planned.classified.family == many_family.name
+    assert not many_family.joined(planned.shape.query, CATALOG).is_connected
 
 
 def test_many_parts_are_not_written_out_before_they_are_refused() -> None:

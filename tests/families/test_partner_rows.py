@@ -11,12 +11,12 @@ import pytest
 
 from weir.algebra.nodes import ColumnRef
 from weir.algebra.schema import BIGINT, DOUBLE, INT, STRING, DataType
-from weir.families.joins import JoinFamily
-from weir.families.partner_rows import PartnerRows
+from weir.families.joins.join_family import JoinFamily
+from weir.families.joins.partner_rows import PartnerRows
 from weir.index.joins.partners import locate
 from weir.index.keys import NULL_KEY
 from weir.index.strings import build, find
-from weir.store.segments import map_arrays, write_arrays
+from weir.store.segment_files import map_arrays, write_arrays
 
 WORDS = ["", "a", "ab", "b", "ö", "zz", "zzz", "Ω"]
 TYPES = {"k": INT, "l": BIGINT, "s": STRING, "t": STRING, "v": DOUBLE, "name": STRING}

@@ -40,14 +40,14 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Catalog, Column, DataType, Table
 from weir.errors import RegisterError
-from weir.families import segments
-from weir.families.codec import canonical, from_json, to_json
-from weir.families.evaluate import truth
-from weir.families.registry import FORMS
-from weir.families.selection import Group, Segment, check, describe, refusal
+from weir.families.forms import FORMS
+from weir.families.selections import selection_segments
+from weir.families.selections.selection_family import Group, Segment, check, describe, refusal
 from weir.index.boxes import Matches, OverBudget
 from weir.index.strategies import STRATEGIES
 from weir.settings import Settings
+from weir.values.codec import canonical, from_json, to_json
+from weir.values.evaluate import truth
 
 SETTINGS = Settings()
 ALL_PAIRS = 1 << 40
@@ -122,7 +122,7 @@ def test_every_strategy_matches_what_the_evaluator_says(seed: int) -> None:
 def test_over_budget_counts_exactly_also_in_pieces(
     strategy: str, keys_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segments, "KEYS_BYTES_MAX", keys_bytes)
+    monkeypatch.setattr(selection_segments, "KEYS_BYTES_MAX", keys_bytes)
     i = column("i")
     constants = pa.table({"c0": [-100, 0, 4, 100], "c1": pa.array(["a", "b", None, "a"])})
     predicate = Or((Comparison(">", i, Param("c0", BIGINT)), Comparison("=", column("s"), Param("c1", STRING))))

@@ -6,21 +6,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.generators.queries import random_query
+from tests.generators.schemas import random_catalog
+from tests.generators.streams import random_rows
+from tests.generators.templates import random_template
 from tests.marks import few_are_quick
 from weir.algebra.nodes import Query
 from weir.algebra.schema import Stream
 from weir.errors import RegisterError
-from weir.families.evaluate import truth
-from weir.families.parts import parts_of
-from weir.families.selection import Group, Segment, describe
+from weir.families.query_parts import parts_of
+from weir.families.selections.selection_family import Group, Segment, describe
 from weir.index.boxes import Matches
 from weir.index.strategies import STRATEGIES
 from weir.plan.registration import Registration, constant_value, constants_table, plan_registration
 from weir.settings import Settings
-from weir.testing.queries import random_query
-from weir.testing.schemas import random_catalog
-from weir.testing.streams import random_rows
-from weir.testing.templates import random_template
+from weir.values.evaluate import truth
 
 SETTINGS = Settings()
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
-from weir.families.join_matching import CHOICES, JoinMatches
-from weir.families.join_segments import JoinSegment
-from weir.families.joins import joined
-from weir.families.partner_rows import PartnerRows
-from weir.families.segments import Group
+from weir.families.joins.join_family import joined
+from weir.families.joins.join_matching import CHOICES, JoinMatches
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.partner_rows import PartnerRows
+from weir.families.members import Group
 from weir.index.joins import pairs
 from weir.index.joins.search import STRATEGIES
 from weir.index.windows import routing

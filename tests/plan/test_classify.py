@@ -9,10 +9,10 @@ from tests.sql.market import CATALOG, SETTINGS, TRADE, WEATHER, lowered
 from weir.algebra.nodes import Query
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
-from weir.families import registry
+from weir.families import forms
 from weir.plan.classify import classify
 from weir.plan.explain import explain
-from weir.plan.windows import check_window, length_text
+from weir.plan.window_limits import check_window, length_text
 
 HOUR_US = 3_600_000_000
 
@@ -106,7 +106,7 @@ def test_the_first_form_that_takes_a_query_runs_it(monkeypatch: pytest.MonkeyPat
         def see(self, core: Query, catalog: Catalog) -> str:
             return f"seen by {self.name}"
 
-    monkeypatch.setattr(registry, "FORMS", [Form("one", "too wide"), Form("two", None), Form("three", None)])
+    monkeypatch.setattr(forms, "FORMS", [Form("one", "too wide"), Form("two", None), Form("three", None)])
     found = classify(lowered("SELECT DISTINCT name FROM trade"), CATALOG, SETTINGS)
     assert (found.forms, found.seen, found.refusals) == (("two",), ("seen by two",), (("one", "too wide"),))
 

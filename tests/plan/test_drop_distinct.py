@@ -5,6 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tests.generators import domains
+from tests.generators.queries import random_query
+from tests.generators.schemas import random_catalog
+from tests.generators.streams import random_rows
 from tests.sql.golden import FIXTURES, blocks, check
 from tests.sql.market import CATALOG, SETTINGS, lowered
 from tests.sql.slots import param_types
@@ -13,12 +17,8 @@ from weir.algebra.schema import Catalog
 from weir.plan.drop_distinct import drop_distinct
 from weir.sql.lower import lower
 from weir.sql.parse import parse
-from weir.testing import domains
 from weir.testing.bags import differ
 from weir.testing.oracle import answer
-from weir.testing.queries import random_query
-from weir.testing.schemas import random_catalog
-from weir.testing.streams import random_rows
 
 TAU_US = domains.START_US + domains.SPAN_US
 GOLDEN = FIXTURES / "drop_distinct.txt"

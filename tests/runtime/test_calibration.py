@@ -13,17 +13,17 @@ from weir.index.bands.index import BandIndex
 from weir.index.joins.costs import DEFAULT, HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
 from weir.index.joins.search import STRATEGIES
 from weir.runtime import band_calibration, calibration, fits
-from weir.runtime.calibration import Calibration, Shape, calibrate, draw, fit_terms, load, main, measure, store
+from weir.runtime.calibration import Calibration, JoinWorkload, calibrate, draw, fit_terms, load, main, measure, store
 from weir.runtime.fits import Fit, fit_each
 from weir.store.files import LocalFiles, ObjectFiles, open_files
 
 TINY_BANDS = (
-    band_calibration.Shape(300, 400, True, 1e-3, 0.1, 5, 0.5, 5_000, False),
-    band_calibration.Shape(200, 300, True, 1e-3, 0.0, 0, 0.0, 10**9, False),
-    band_calibration.Shape(300, 2_000, False, 1e-3, 0.1, 5, 0.5, 10**6, True),
-    band_calibration.Shape(900, 2_000, False, 1e-2, 0.0, 0, 0.0, 10**5, False),
+    band_calibration.BandWorkload(300, 400, True, 1e-3, 0.1, 5, 0.5, 5_000, False),
+    band_calibration.BandWorkload(200, 300, True, 1e-3, 0.0, 0, 0.0, 10**9, False),
+    band_calibration.BandWorkload(300, 2_000, False, 1e-3, 0.1, 5, 0.5, 10**6, True),
+    band_calibration.BandWorkload(900, 2_000, False, 1e-2, 0.0, 0, 0.0, 10**5, False),
 )
-TINY = (Shape(300, 500, 0.5, 0.1, 0.01, True, 10**6), Shape(900, 2_000, 0.1, 0.02, 0.001, False, 10**4))
+TINY = (JoinWorkload(300, 500, 0.5, 0.1, 0.01, True, 10**6), JoinWorkload(900, 2_000, 0.1, 0.02, 0.001, False, 10**4))
 
 
 def planted(seed: int, noise: float, n: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -232,7 +232,7 @@ def test_a_document_that_is_newer_or_has_unusable_weights_of_bands_is_ignored(
 
 
 def test_workloads_have_the_asked_characteristics() -> None:
-    shape = Shape(20_000, 30_000, 0.8, 0.1, 1e-4, True, 10**6)
+    shape = JoinWorkload(20_000, 30_000, 0.8, 0.1, 1e-4, True, 10**6)
     plane, events = draw(shape, 2_000, seed=8)
     assert len(plane.a_lo) == shape.n_boxes
     assert len(events.values) == pytest.approx(shape.m_rows, rel=0.1)

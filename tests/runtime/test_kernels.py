@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import weir
+from tests.generators import START_US
 from weir.index import jit, warm
 from weir.index.warm import KINDS
 from weir.settings import Settings
-from weir.testing import START_US
 from weir.testing.direct import DirectWeir
 
 SELECTION = "SELECT * FROM r WHERE x > {k} AND area = 'a{k}'"

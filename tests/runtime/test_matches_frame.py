@@ -18,7 +18,7 @@ from weir.runtime.loop import Context
 from weir.runtime.matches_frame import matches_frame
 from weir.store.ledger import Done, MatchFile, Plan, RowFile
 from weir.store.matches import Piece, write_matches
-from weir.store.rows import arrow_schema, write_table
+from weir.store.row_files import arrow_schema, write_table
 from weir.testing.direct import DirectWeir
 
 SECOND = 1_000_000

@@ -12,6 +12,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from tests.generators import domains
+from tests.generators.queries import RandomQuery, random_query
+from tests.generators.schemas import random_catalog
+from tests.generators.streams import random_rows
 from tests.marks import few_are_quick
 from tests.sql.market import SETTINGS, lowered
 from tests.sql.shuffle import reordered, with_other_constants
@@ -22,12 +26,8 @@ from weir.algebra.schema import BIGINT, DOUBLE, INTERVAL, Catalog, DataType, dec
 from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import Shape, shape_of
-from weir.testing import domains
 from weir.testing.bags import differ
 from weir.testing.oracle import answer
-from weir.testing.queries import RandomQuery, random_query
-from weir.testing.schemas import random_catalog
-from weir.testing.streams import random_rows
 
 TAU_US = domains.START_US + domains.SPAN_US
 SEEDS = range(160)

@@ -10,10 +10,10 @@ import pytest
 from tests.marks import few_are_quick
 from tests.store.pieces import selected
 from weir.store.arrays import save_arrays
+from weir.store.core_runs import compact, invert, matched, runs_of
 from weir.store.files import LocalFiles
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import Piece, read_matches, results_of, write_matches
-from weir.store.runs import compact, invert, matched, runs_of
 from weir.store.state import State
 
 EVENTS = 20  # a batch

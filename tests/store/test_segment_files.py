@@ -12,7 +12,7 @@ import pytest
 
 from weir.errors import StoreError
 from weir.store.files import on_reach
-from weir.store.segments import ALIGN, map_arrays, write_arrays
+from weir.store.segment_files import ALIGN, map_arrays, write_arrays
 
 ARRAYS = {
     "ids": np.arange(1000, dtype=np.int64),

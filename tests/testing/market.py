@@ -22,7 +22,8 @@ from weir.algebra.schema import (
     Table,
     decimal,
 )
-from weir.testing import answer, arrow_schema
+from weir.testing import answer
+from weir.testing.arrow_types import arrow_schema
 
 SECOND = 1_000_000
 T0 = 1_704_067_200 * SECOND  # 2024-01-01 00:00:00 UTC

@@ -10,22 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from weir.algebra.schema import Catalog, Kind, Stream
-from weir.settings import Settings
-from weir.sql.lower import lower
-from weir.sql.parse import parse
-from weir.testing import (
+from tests.generators import (
     KINDS,
     SPAN_US,
     START_US,
-    answer,
-    arrow_schema,
     random_catalog,
     random_query,
     random_rows,
     random_template,
     split_batches,
 )
+from weir.algebra.schema import Catalog, Kind, Stream
+from weir.settings import Settings
+from weir.sql.lower import lower
+from weir.sql.parse import parse
+from weir.testing import answer
+from weir.testing.arrow_types import arrow_schema
 
 TAU_US = START_US + SPAN_US * 3 // 4
 ORDERS = ("ordered", "shuffled", "clustered")

@@ -7,19 +7,19 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
-from weir.testing import (
+from tests.generators import (
     SPAN_US,
     START_US,
     Batch,
     Intake,
     accept,
-    arrow_schema,
     random_catalog,
     random_rows,
     rows_until,
     split_batches,
 )
+from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
+from weir.testing.arrow_types import arrow_schema
 
 SECOND = 1_000_000
 COLUMNS = (Column("v", BIGINT), Column("ts", TIMESTAMP))

@@ -9,24 +9,24 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from tests.marks import few_are_quick
-from weir.algebra.nodes import ColumnRef, Comparison, Expression, Join, Project, Query, walk
-from weir.algebra.schema import Catalog
-from weir.families import many_joins
-from weir.families.joins import terms_of
-from weir.settings import Settings
-from weir.sql.lower import lower
-from weir.sql.parse import parse
-from weir.testing import (
+from tests.generators import (
     PLACEMENTS,
     SPAN_US,
     START_US,
-    answer,
     join_catalog,
     random_many_join,
     random_many_join_template,
     random_rows,
 )
+from tests.marks import few_are_quick
+from weir.algebra.nodes import ColumnRef, Comparison, Expression, Join, Project, Query, walk
+from weir.algebra.schema import Catalog
+from weir.families.joins.join_family import terms_of
+from weir.families.many import many_family
+from weir.settings import Settings
+from weir.sql.lower import lower
+from weir.sql.parse import parse
+from weir.testing import answer
 
 TAU_US = START_US + SPAN_US * 3 // 4
 QUERIES = 300
@@ -74,7 +74,7 @@ def test_every_query_is_a_join_of_many_sources_and_answered() -> None:
         parsed = parse(query.text, Settings())
         assert set(parsed.params) == set(query.params), f"seed {seed}: {query.text}"
         lowered = lower(parsed, catalog)
-        assert many_joins.refusal(lowered, catalog) is None, f"seed {seed}: {query.text}"
+        assert many_family.refusal(lowered, catalog) is None, f"seed {seed}: {query.text}"
         n, edges = len(lowered.sources), edges_of(lowered)
         degrees = Counter(source for edge in edges for source in edge)
         cyclic = len(edges) >= n
@@ -148,7 +148,7 @@ def test_templates_are_answered_row_by_row(placement: str) -> None:
         parsed = parse(template.text, Settings())
         assert parsed.params, f"seed {seed}: {template.text}"
         assert set(parsed.params) == set(template.params.column_names), f"seed {seed}: {template.text}"
-        assert many_joins.refusal(lower(parsed, catalog), catalog) is None, f"seed {seed}: {template.text}"
+        assert many_family.refusal(lower(parsed, catalog), catalog) is None, f"seed {seed}: {template.text}"
         for params in template.params.to_pylist():
             empty += answer(parsed, params, catalog, rows, TAU_US).num_rows == 0
             total += 1

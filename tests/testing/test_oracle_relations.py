@@ -11,7 +11,8 @@ import pytest
 
 from tests.testing.market import CATALOG, SECOND, T0, TAU, TRADE, ask, at, day, rows
 from weir.algebra.schema import INT, TIMESTAMP, Catalog, Column, Stream
-from weir.testing import answer, arrow_schema
+from weir.testing import answer
+from weir.testing.arrow_types import arrow_schema
 
 
 @pytest.mark.parametrize(

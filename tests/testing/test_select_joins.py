@@ -8,24 +8,24 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from tests.marks import few_are_quick
-from weir.algebra.nodes import And, ColumnRef, Comparison, Expression, Join, Not, Or, Project, Select, walk
-from weir.algebra.schema import Catalog, DataType, Kind, Stream
-from weir.families import joins
-from weir.settings import Settings
-from weir.sql.lower import lower
-from weir.sql.parse import parse
-from weir.testing import (
+from tests.generators import (
     PLACEMENTS,
     SPAN_US,
     START_US,
-    answer,
     join_catalog,
     random_catalog,
     random_join_template,
     random_rows,
     random_select_join,
 )
+from tests.marks import few_are_quick
+from weir.algebra.nodes import And, ColumnRef, Comparison, Expression, Join, Not, Or, Project, Select, walk
+from weir.algebra.schema import Catalog, DataType, Kind, Stream
+from weir.families.joins import join_family
+from weir.settings import Settings
+from weir.sql.lower import lower
+from weir.sql.parse import parse
+from weir.testing import answer
 
 TAU_US = START_US + SPAN_US * 3 // 4
 QUERIES = 300
@@ -71,7 +71,7 @@ def test_every_query_is_a_select_join_and_answered() -> None:
         parsed = parse(query.text, Settings())
         assert set(parsed.params) == set(query.params), f"seed {seed}: {query.text}"
         lowered = lower(parsed, catalog)
-        assert joins.refusal(lowered, catalog) is None, f"seed {seed}: {query.text}"
+        assert join_family.refusal(lowered, catalog) is None, f"seed {seed}: {query.text}"
         node = lowered.root
         assert isinstance(node, Project)
         conditions: list[Expression] = []
@@ -88,7 +88,7 @@ def test_every_query_is_a_select_join_and_answered() -> None:
         ]
         assert over_both, f"seed {seed}: {query.text}"
         equalities = [a for a in over_both if isinstance(a, Comparison) and a.op == "="]
-        bands += not joins.joined(lowered, catalog).family.keys
+        bands += not join_family.joined(lowered, catalog).family.keys
         further += len(over_both) > len(equalities)
         mixed += "k = " in query.text and len({type_of(s, "k") for s in catalog.streams.values()}) > 1
         found = answer(parsed, query.params, catalog, rows, TAU_US)
@@ -130,7 +130,7 @@ def test_templates_are_answered_row_by_row(placement: str) -> None:
         template = random_join_template(catalog, seed, 4, placement=placement)
         parsed = parse(template.text, Settings())
         assert set(parsed.params) == set(template.params.column_names), f"seed {seed}: {template.text}"
-        assert joins.refusal(lower(parsed, catalog), catalog) is None, f"seed {seed}: {template.text}"
+        assert join_family.refusal(lower(parsed, catalog), catalog) is None, f"seed {seed}: {template.text}"
         for params in template.params.to_pylist():
             empty += answer(parsed, params, catalog, rows, TAU_US).num_rows == 0
             total += 1

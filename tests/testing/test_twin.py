@@ -6,12 +6,13 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from tests.generators import SPAN_US, START_US, random_catalog, random_query, random_rows, random_template
 from tests.marks import few_are_quick
 from tests.oracle import plain_rows
 from weir.algebra.schema import Catalog
 from weir.settings import Settings
 from weir.sql.parse import parse
-from weir.testing import SPAN_US, START_US, answer, differ, random_catalog, random_query, random_rows, random_template
+from weir.testing import answer, differ
 
 ORDERS = ("ordered", "shuffled", "clustered")
 PER_CATALOG = 15

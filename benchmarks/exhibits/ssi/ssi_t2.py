@@ -16,7 +16,7 @@ from benchmarks.exhibits.exhibit import Check, Exhibit, Run, Size, by_size
 from weir.index.boxes import Int64s
 from weir.index.joins.costs import HOTSPOT, JOIN_FIRST, N_STRATEGIES, N_TERMS, SELECT_FIRST, TERMS, VANILLA
 from weir.index.joins.partners import build_partners, locate
-from weir.runtime.calibration import Shape, fit_terms, measure
+from weir.runtime.calibration import JoinWorkload, fit_terms, measure
 from weir.runtime.fits import interval_of_slope
 
 KEYS = 10_001  # values of the join attribute, as in Table I
@@ -49,8 +49,8 @@ def run(size: Size) -> Exhibit:
     )
     n_events = by_size(size, smoke=60, quick=300, full=1_000)
     kinds = (  # how clustered queries are and how many an event selects
-        Shape(0, 0, 0.3, 0.05, 1e-4, False, 10**6),
-        Shape(0, 0, 0.9, 0.02, 1e-5, True, 10**6),
+        JoinWorkload(0, 0, 0.3, 0.05, 1e-4, False, 10**6),
+        JoinWorkload(0, 0, 0.9, 0.02, 1e-5, True, 10**6),
     )
     shapes = [
         kinds[(i + k) % 2]._replace(n_boxes=n, m_rows=m) for i, n in enumerate(counts) for k, m in enumerate(counts)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Absolute, Arithmetic, ColumnRef, Comparison, Expression, Negate, Not, walk
 from weir.algebra.schema import DataType, Kind
-from weir.families.columns import DAY_US, column_operand, to_double
+from weir.values.columns import DAY_US, column_operand, to_double
 
 _NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL)
@@ -32,7 +32,7 @@ Values = Callable[[Expression], pa.Array]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 
-class Codes(NamedTuple):
+class KeyCodes(NamedTuple):
     """By row of each side a number; rows that are equal by all equations have the same one."""
 
     first: np.ndarray  # int64[rows of the first side]; −1: equal to nothing
@@ -64,25 +64,25 @@ def equation_of(term: Expression) -> tuple[Expression, Expression] | None:
     return None
 
 
-def same(first_rows: int, second_rows: int) -> Codes:
+def same(first_rows: int, second_rows: int) -> KeyCodes:
     """Codes of sides that no equation connects."""
-    return Codes(np.zeros(first_rows, np.int64), np.zeros(second_rows, np.int64))
+    return KeyCodes(np.zeros(first_rows, np.int64), np.zeros(second_rows, np.int64))
 
 
-def both(codes: Codes, more: Codes) -> Codes:
+def both(codes: KeyCodes, more: KeyCodes) -> KeyCodes:
     """Codes of rows that are equal by both; small again, so that no number of equations overflows."""
     count = max(0, *(int(c.max(initial=-1)) for c in more)) + 1
     return _dense(*(np.where((a < 0) | (b < 0), -1, a * count + b) for a, b in zip(codes, more, strict=True)))
 
 
-def equal_codes(values: Sequence[pa.Array], types: Sequence[DataType]) -> Codes:
+def equal_codes(values: Sequence[pa.Array], types: Sequence[DataType]) -> KeyCodes:
     """Codes by one equation."""
     if any(t.kind is Kind.NULL for t in types):
-        return Codes(*(np.full(len(v), -1, np.int64) for v in values))
+        return KeyCodes(*(np.full(len(v), -1, np.int64) for v in values))
     if types[0].kind is Kind.STRING:
         together = pa.concat_arrays([v.cast(pa.large_string()) for v in values])  # of any length
         code = together.dictionary_encode().indices.cast(pa.int64()).fill_null(-1).to_numpy()
-        return Codes(code[: len(values[0])], code[len(values[0]) :])
+        return KeyCodes(code[: len(values[0])], code[len(values[0]) :])
     return _dense(*(_bits(v, t) for v, t in zip(values, types, strict=True)))
 
 
@@ -107,11 +107,11 @@ def _doubles(values: pa.Array, type_: DataType) -> tuple[np.ndarray, np.ndarray 
     return doubles, operand.valid
 
 
-def _dense(first: np.ndarray, second: np.ndarray) -> Codes:
+def _dense(first: np.ndarray, second: np.ndarray) -> KeyCodes:
     """Codes 0, 1, … for equal numbers; −1 stays −1."""
     distinct, code = np.unique(np.concatenate([first, second]), return_inverse=True)
     code = np.where(distinct == -1, -1, np.arange(len(distinct)))[code]
-    return Codes(code[: len(first)], code[len(first) :])
+    return KeyCodes(code[: len(first)], code[len(first) :])
 
 
 class _Sum(NamedTuple):
@@ -234,7 +234,7 @@ def _terms(e: Expression, sign: int) -> list[tuple[int, Expression]]:
     return [(sign, e)]
 
 
-def candidates(codes: Codes, axis: Axis | None, block: int) -> tuple[int, Iterator[Pairs]]:
+def candidates(codes: KeyCodes, axis: Axis | None, block: int) -> tuple[int, Iterator[Pairs]]:
     """How many there are, and their places on both sides, block by block."""
     known = [np.flatnonzero(c >= 0) for c in codes]
     first, second = (c[at] for c, at in zip(codes, known, strict=True))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from weir.answer.fetch import Standing, StandingCore
+from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import COMBINATIONS_MAX, recompute
-from weir.answer.rows import KeptRows
 from weir.answer.views import View
 from weir.answer.window import EVERYTHING, Cut
-from weir.families.registry import form_named
+from weir.families.forms import form_named
 from weir.plan.classify import classify
 from weir.plan.explain import explain
 from weir.plan.registration import Planned

@@ -19,20 +19,20 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Stream
 from weir.answer.finish import finished, less
+from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import EXAMINED_MAX, recompute
-from weir.answer.rows import KeptRows
 from weir.answer.views import Ids, View, missing, ordered, qualified, shown, table_of
-from weir.answer.window import ANY, EVERYTHING, Apart, Cut, apart, resolve
+from weir.answer.window import ANY, EVERYTHING, Cut, TimeDistance, apart, resolve
 from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
-from weir.families.evaluate import evaluate
-from weir.families.parts import columns_of, condition_of
+from weir.families.query_parts import columns_of, condition_of
 from weir.plan.cores import Cores
 from weir.store.arrays import read_arrays, save_arrays
+from weir.store.core_runs import matched
 from weir.store.files import Files
-from weir.store.rows import arrow_type
-from weir.store.runs import matched
+from weir.store.row_files import arrow_type
 from weir.store.state import State
+from weir.values.evaluate import evaluate
 
 OLDER_RESULTS_MAX = 10_000_000  # of one join; if there are more they are recomputed at every fetch, within its windows
 
@@ -64,7 +64,7 @@ class StandingCore:
         return columns_of(self.query)
 
     @property
-    def apart(self) -> Apart:
+    def apart(self) -> TimeDistance:
         """How far apart the rows of a pair may be so that some moment shows both."""
         if len(self.query.sources) != 2:
             return ANY

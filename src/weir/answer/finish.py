@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from weir.algebra.schema import Column
 from weir.plan.cores import CoreRows, Finish, Together
-from weir.store.rows import arrow_type
+from weir.store.row_files import arrow_type
 
 
 def finished(finish: Finish, tables: Sequence[pa.Table], output: Sequence[Column]) -> pa.Table:

@@ -6,7 +6,7 @@ indexes. It answers demoted queries, rows older than a query's registration, and
 A selection is one pass over the row files that its window meets. A join first cuts each source down to the rows
 that its window shows and that satisfy the conditions about this source alone. Then equations and bounds between the
 sources are used to find candidates (`weir.answer.candidates`). The conditions themselves decide about every candidate,
-so that what equality means (NULL, NaN, −0.0, mixed types) is said in one place, `weir.families.comparisons`.
+so that what equality means (NULL, NaN, −0.0, mixed types) is said in one place, `weir.values.comparisons`.
 
 More than two sources are joined one by one, each time the smallest of those that an equation connects with what is
 there, or a bound if none does, or else the smallest of all; a condition is applied as soon as all its sources are.
@@ -35,9 +35,9 @@ from weir.answer.candidates import (
     times_axis,
 )
 from weir.answer.views import Ids, View, columns_of, joined_table, qualified
-from weir.answer.window import ANY, Apart
+from weir.answer.window import ANY, TimeDistance
 from weir.errors import FetchError
-from weir.families.evaluate import evaluate, truth
+from weir.values.evaluate import evaluate, truth
 
 CANDIDATES_BLOCK = 1 << 20
 COMBINATIONS_MAX = 20_000_000  # of a join of many sources, at any step
@@ -50,7 +50,7 @@ def recompute(
     views: Sequence[View],
     *,
     batches_below: int | None = None,
-    apart: Apart = ANY,
+    apart: TimeDistance = ANY,
     results_max: int | None = None,
     examined_max: int | None = None,
 ) -> Ids | None:

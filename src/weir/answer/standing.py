@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from weir.algebra.schema import DataType, Kind
 from weir.answer.fetch import Standing, StandingCore
+from weir.boxes.attributes import too_many_residuals
 from weir.errors import QueryError, RegisterError
-from weir.families.attributes import too_many_residuals
 from weir.families.contract import Checked
 from weir.plan.registration import Planned, constant_value, stored_shape
 from weir.settings import Settings

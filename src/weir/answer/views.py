@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.rebuild import rebuild
-from weir.answer.rows import KeptRows
+from weir.answer.kept_rows import KeptRows
 from weir.answer.window import Cut
 
 Ids = tuple[np.ndarray, ...]  # int64[results], one array a source

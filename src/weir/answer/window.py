@@ -25,14 +25,14 @@ class Cut:
 EVERYTHING = Cut(None, 2**62, None)
 
 
-class Apart(NamedTuple):
+class TimeDistance(NamedTuple):
     """How far apart two rows may be so that some moment shows both: bounds of second time − first time, closed."""
 
     least_us: int | None
     most_us: int | None
 
 
-ANY = Apart(None, None)
+ANY = TimeDistance(None, None)
 
 
 def _value(constant: Literal | Param, constants: Mapping[str, object]) -> int | None:
@@ -68,7 +68,7 @@ def resolve(window: Window, constants: Mapping[str, object], tau_us: int, keep_u
 
 def apart(
     first: Window, second: Window, constants: Mapping[str, object], keep_us: tuple[int | None, int | None]
-) -> Apart:
+) -> TimeDistance:
     """The bounds for the windows of two sources.
 
     At τ the first shows (τ + b, τ + e] and the second (τ + b', τ + e'], so differences of two times that some τ shows
@@ -79,7 +79,7 @@ def apart(
     )
     least = None if b_second is None or e is None else b_second - e + 1
     most = None if e_second is None or b is None else e_second - b - 1
-    return Apart(least, most)
+    return TimeDistance(least, most)
 
 
 def _offsets(window: Window, constants: Mapping[str, object], keep_us: int | None) -> tuple[int | None, int | None]:

@@ -12,7 +12,7 @@ selection is a join of one side, without partners.
 
 Checked by the battery in tests/families/test_contract.py for every form, and by the oracles: `match` gives each
 result once, whichever side came last; slots ascend within an event; over budget it counts instead.
-A new form is one file and one entry in `weir.families.registry`.
+A new form is one file and one entry in `weir.families.forms`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
-from weir.families.codec import canonical
-from weir.families.segments import Group
+from weir.families.members import Group
 from weir.index.boxes import OverBudget
 from weir.index.joins.costs import DEFAULT, Costs
 from weir.settings import Settings
+from weir.values.codec import canonical
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,14 @@ from typing import NamedTuple
 NONE = -1
 
 
-class Group(NamedTuple):
+class DisjointGroup(NamedTuple):
     """One group of a stabbing partition."""
 
     point: int  # lies in every member
     members: list[int]  # ids, in any order
 
 
-class Taken(NamedTuple):
+class TakenGroup(NamedTuple):
     """A group that was taken out."""
 
     ids: list[int]  # of its members, where it was
@@ -110,9 +110,9 @@ class DisjointGroups:
         counts = self._count
         return [group for group in self._group_at if counts[group] >= count]
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[DisjointGroup]:
         """All groups by ascending point."""
-        return [Group(self._end[group], list(self.members_of(group))) for group in self._group_at]
+        return [DisjointGroup(self._end[group], list(self.members_of(group))) for group in self._group_at]
 
     def insert(self, lo: int, hi: int) -> int:
         """Put an interval into a group whose core it overlaps, or else into one of its own; its id."""
@@ -128,7 +128,7 @@ class DisjointGroups:
         group = self._narrowed(bisect_left(self._ends, lo), lo, hi)
         return NONE if group < 0 else self._append(lo, hi, group)
 
-    def insert_group(self, taken: Taken) -> list[int]:
+    def insert_group(self, taken: TakenGroup) -> list[int]:
         """Put a group in, into one whose core overlaps its own if there is such a group; new ids of its members."""
         begin, end = taken.core
         place = bisect_left(self._ends, begin)
@@ -160,7 +160,7 @@ class DisjointGroups:
         if lost >= count:
             self._widen(group)
 
-    def take_group(self, group: int) -> Taken:
+    def take_group(self, group: int) -> TakenGroup:
         """Take a group out with all its members; their ids are free afterwards."""
         ids = list(self.members_of(group))
         core = self.core_of(group)
@@ -169,7 +169,7 @@ class DisjointGroups:
         self._free_ids.extend(ids)
         self._count[group] = 0
         self._close(group)
-        return Taken(ids, [self._lo[id] for id in ids], [self._hi[id] for id in ids], core)
+        return TakenGroup(ids, [self._lo[id] for id in ids], [self._hi[id] for id in ids], core)
 
     def _narrowed(self, place: int, lo: int, hi: int) -> int:
         """The group at `place`, its core cut down to what overlaps [lo, hi]; NONE if nothing does.

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from array import array
 
-from weir.index.disjoint_groups import DisjointGroups, Group
+from weir.index.disjoint_groups import DisjointGroup, DisjointGroups
 from weir.index.stabbing import StabbingPartition
 
 
@@ -74,14 +74,16 @@ class HotspotTracker:
     def is_hot(self, id: int) -> bool:
         return bool(self._is_hot[id])
 
-    def hotspots(self) -> list[Group]:
+    def hotspots(self) -> list[DisjointGroup]:
         """The hot groups by ascending point."""
-        return [Group(point, [self._hot_ids[inner] for inner in members]) for point, members in self._hot.groups()]
+        return [
+            DisjointGroup(point, [self._hot_ids[inner] for inner in members]) for point, members in self._hot.groups()
+        ]
 
-    def scattered_groups(self) -> list[Group]:
+    def scattered_groups(self) -> list[DisjointGroup]:
         """The other groups by ascending point."""
         ids = self._scattered_ids
-        return [Group(point, [ids[inner] for inner in members]) for point, members in self._scattered.groups()]
+        return [DisjointGroup(point, [ids[inner] for inner in members]) for point, members in self._scattered.groups()]
 
     def insert(self, lo: int, hi: int) -> int:
         """Add an interval; its id."""

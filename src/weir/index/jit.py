@@ -1,7 +1,7 @@
 """The one decorator of all kernels, and where their compiled code is cached.
 
-A kernel is compiled once for each source text: the cache folder carries a hash of every source file of
-`index/` and `families/`, because Numba notices a change only in the file that defines the kernel and would
+A kernel is compiled once for each source text: the cache folder carries a hash of every source file of `index/`,
+where all kernels are, because Numba notices a change only in the file that defines the kernel and would
 otherwise go on calling a stale helper from another one. Kernels compiled with bounds checks
 (`NUMBA_BOUNDSCHECK=1`) are kept apart, since a warm cache would silently ignore that setting.
 
@@ -37,11 +37,15 @@ KERNELS: list[Any] = []  # all compiled functions, in the order of their definit
 _UNUSED_DAYS_MAX = 30  # cache folders of source texts that nobody ran for this long are removed
 
 
-def source_hash() -> str:
-    """Hash of the sources of all kernels: same text, same compiled code."""
+LAID_OUT_BY = ("index", "values", "boxes", "families")  # the folders that decide what a segment's arrays mean
+
+
+@functools.cache
+def source_hash(folders: tuple[str, ...] = LAID_OUT_BY) -> str:
+    """Hash of the sources in some folders: same text, same layout of segments, or same compiled code."""
     digest = hashlib.sha256()
     package = Path(__file__).resolve().parent.parent
-    for folder in ("index", "families"):
+    for folder in folders:
         for path in sorted((package / folder).rglob("*.py")):
             digest.update(path.relative_to(package).as_posix().encode())
             digest.update(path.read_bytes())
@@ -62,7 +66,7 @@ def _remove_unused(kernels: Path, keep: str) -> None:
 @functools.cache
 def cache_folder() -> Path | None:
     """The private folder for compiled kernels of exactly this source text; None where none can be made."""
-    name = source_hash() + ("-boundscheck" if config.BOUNDSCHECK else "")
+    name = source_hash(("index",)) + ("-boundscheck" if config.BOUNDSCHECK else "")
     folder = next(private_folders("kernels", name), None)
     if folder is not None:
         os.utime(folder)

@@ -27,7 +27,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from weir.index.boxes import Int32s, Int64s, read_only
-from weir.index.disjoint_groups import NONE, DisjointGroups, Taken
+from weir.index.disjoint_groups import NONE, DisjointGroups, TakenGroup
 from weir.index.jit import Scalar, kernel
 from weir.index.stabbing_triggers import TRIGGERS, Interval, Trigger
 
@@ -115,7 +115,7 @@ class StabbingPartition(DisjointGroups):
         if self._trigger.deleted(id, self._lo[id], self._hi[id], len(self._ends), self._intervals_in(group)):
             self._rebuild()
 
-    def insert_group(self, taken: Taken) -> list[int]:
+    def insert_group(self, taken: TakenGroup) -> list[int]:
         ids = super().insert_group(taken)
         due = False
         for id, lo, hi in zip(ids, taken.lo, taken.hi, strict=True):
@@ -124,7 +124,7 @@ class StabbingPartition(DisjointGroups):
             self._rebuild()
         return ids
 
-    def take_group(self, group: int) -> Taken:
+    def take_group(self, group: int) -> TakenGroup:
         taken = super().take_group(group)
         due = False
         for id, lo, hi in zip(taken.ids, taken.lo, taken.hi, strict=True):

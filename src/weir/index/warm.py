@@ -1,7 +1,7 @@
 """Compile kernels once, before the first batch needs them, by as many processes as there are cores; say how it goes.
 
 Kernels come in *kinds*: those of a strategy of selections, of the boxes of select joins, of joining pairs, of bands, of
-windows, of joins of many streams. A weir needs the kinds of its standing queries only (`weir.runtime.segments` knows
+windows, of joins of many streams. A weir needs the kinds of its standing queries only (`query_segments` knows
 which). Of each kind a small sample is built and searched in every way, within budget and over it, so that each kernel
 is compiled (or loaded from its cache) for exactly the argument types that real tables give it; a test holds that
 nothing is compiled later.

@@ -16,9 +16,9 @@ from weir.algebra.rebuild import inputs, scans
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
 from weir.families.contract import Seen
-from weir.families.registry import FORMS, take
+from weir.families.forms import FORMS, take
 from weir.plan.cores import Cores, NoFinishError, cores_of
-from weir.plan.windows import check_window
+from weir.plan.window_limits import check_window
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import keyword_start, start_of

@@ -15,7 +15,7 @@ from weir.plan.classify import Classified
 from weir.plan.cores import CoreRows, finish_text
 from weir.plan.drop_distinct import drop_distinct
 from weir.plan.update_pattern import UpdatePattern, pattern_of
-from weir.plan.windows import length_text
+from weir.plan.window_limits import length_text
 
 _MEANING = {
     UpdatePattern.MONOTONIC: "monotonic: no result ever expires",

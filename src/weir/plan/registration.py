@@ -33,12 +33,12 @@ from weir.algebra.schema import (
 from weir.errors import RegisterError, did_you_mean
 from weir.families.contract import Checked
 from weir.plan.classify import Classified, check_windows, classify, refused
-from weir.plan.windows import check_window
+from weir.plan.window_limits import check_window
 from weir.settings import Settings
 from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import Shape, shape_of
-from weir.store.rows import arrow_type
+from weir.store.row_files import arrow_type
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ REPEATS = 5  # of which the fastest counts, event by event: the others were inte
 TOUCHED_MAX = 500_000  # boxes that data-outer may touch for an event
 
 
-class Shape(NamedTuple):
+class BandWorkload(NamedTuple):
     """One synthetic workload."""
 
     n_boxes: int
@@ -63,13 +63,13 @@ _FULL_SIZES = (
 )
 _QUICK_SIZES = ((1_000, 20_000, False), (3_000, 500, True), (30_000, 20_000, False), (30_000, 5_000, True))
 FULL, QUICK = (
-    tuple(Shape(n_boxes, m_rows, is_one, *kind) for n_boxes, m_rows, is_one in sizes for kind in _KINDS)
+    tuple(BandWorkload(n_boxes, m_rows, is_one, *kind) for n_boxes, m_rows, is_one in sizes for kind in _KINDS)
     for sizes in (_FULL_SIZES, _QUICK_SIZES)
 )
 
 
 def measure(
-    shapes: Sequence[Shape], n_events: int, progress: Callable[[str], None] | None = None
+    shapes: Sequence[BandWorkload], n_events: int, progress: Callable[[str], None] | None = None
 ) -> tuple[Floats, Floats]:
     """Term values float64[sample, strategy, term] and cycles float64[sample, strategy], NaN where not measured."""
     all_values, all_cycles = [], []
@@ -101,7 +101,7 @@ def term_table(index: BandIndex, events: Meeting, run: Run) -> Floats:
     return table
 
 
-def draw(shape: Shape, n_events: int, seed: int) -> tuple[Plane, Meeting, Run]:
+def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting, Run]:
     """Bands over differences, events with their partners, and the run of these."""
     random = np.random.default_rng(seed)
     n = shape.n_boxes

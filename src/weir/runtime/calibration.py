@@ -50,7 +50,7 @@ RUN_MAX = 2_000  # longest run of partners in the workloads
 REPEATS = 5  # of which the fastest counts, event by event: the others were interrupted
 
 
-class Shape(NamedTuple):
+class JoinWorkload(NamedTuple):
     """One synthetic workload."""
 
     n_boxes: int
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
     domain: int  # of a and c; a small one has few end points, so that codes leave no doubt
 
 
-class Events(NamedTuple):
+class DrawnEvents(NamedTuple):
     """Events of a workload and the partners' values."""
 
     a: Int64s
@@ -183,7 +183,7 @@ _KINDS = (
     (0.9, 0.02, 1e-5, True, 1_000_000),
 )
 FULL = tuple(
-    Shape(n_boxes, m_rows, *kind)
+    JoinWorkload(n_boxes, m_rows, *kind)
     for n_boxes, m_rows in (
         (1_000, 400_000),
         (10_000, 60_000),
@@ -194,14 +194,14 @@ FULL = tuple(
     for kind in _KINDS
 )
 QUICK = tuple(
-    Shape(n_boxes, m_rows, *kind)
+    JoinWorkload(n_boxes, m_rows, *kind)
     for n_boxes, m_rows in ((2_000, 60_000), (20_000, 30_000), (80_000, 100_000))
     for kind in _KINDS[1:]
 )
 
 
 def measure(
-    shapes: Sequence[Shape], n_events: int, progress: Callable[[str], None] | None = None
+    shapes: Sequence[JoinWorkload], n_events: int, progress: Callable[[str], None] | None = None
 ) -> tuple[Floats, Floats]:
     """Term values float64[sample, strategy, term] and costs in ns float64[sample, strategy] of events of all shapes."""
     all_values, all_cycles = [], []
@@ -220,7 +220,7 @@ def measure(
     return np.concatenate(all_values), np.maximum(ns, 1.0)
 
 
-def term_table(index: JoinIndex, events: Events) -> Floats:
+def term_table(index: JoinIndex, events: DrawnEvents) -> Floats:
     """float64[event, strategy, term]: the term values as the router sees them, with what its histograms say.
 
     The weights that suit these are not quite those that would suit exact counts, but it is these that are multiplied.
@@ -244,7 +244,7 @@ def ns_per_cycle(window_ns: int = 20_000_000) -> float:
     return (ended - begun) / (ended_cycles - begun_cycles)
 
 
-def draw(shape: Shape, n_events: int, seed: int) -> tuple[Plane, Events]:
+def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, DrawnEvents]:
     """Boxes of which a share is clustered, runs of partners of very different lengths, and events."""
     random = np.random.default_rng(seed)
     n_hot = round(shape.n_boxes * shape.hot_share)
@@ -275,7 +275,7 @@ def draw(shape: Shape, n_events: int, seed: int) -> tuple[Plane, Events]:
     values = values[np.lexsort((values, run_of_place))]
     # No run twice, as far as they go: a search codes the partners of a run for the first of its events only.
     runs = np.resize(random.permutation(len(ends)), n_events)
-    return plane, Events(random.integers(0, shape.domain, n_events), begins[runs], ends[runs], values)
+    return plane, DrawnEvents(random.integers(0, shape.domain, n_events), begins[runs], ends[runs], values)
 
 
 def _intervals(middle: Floats, length: Floats) -> Iterator[Int64s]:

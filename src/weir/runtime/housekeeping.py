@@ -12,10 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from weir.errors import WeirError
 from weir.settings import Settings
+from weir.store.core_runs import compact
 from weir.store.files import Files
 from weir.store.ledger import Ledger
 from weir.store.registry import Registry
-from weir.store.runs import compact
 from weir.store.state import State
 from weir.store.vacuum import Removed, vacuum
 

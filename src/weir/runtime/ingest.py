@@ -20,7 +20,7 @@ from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.runtime.sources import struct_name
 from weir.store.files import Files, open_files
-from weir.store.rows import REASON, arrow_schema, read_table, times_us, write_table
+from weir.store.row_files import REASON, arrow_schema, read_table, times_us, write_table
 
 REPORT_DDL = (
     "slice int, stream string, path string, count bigint, t_min bigint, t_max bigint, "

@@ -28,7 +28,7 @@ from weir.algebra.schema import (
     decimal,
 )
 from weir.errors import PushError, StreamError, WeirError, did_you_mean
-from weir.store.rows import arrow_type
+from weir.store.row_files import arrow_type
 
 _TYPES = {
     "int": INT,

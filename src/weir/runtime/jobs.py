@@ -17,13 +17,13 @@ import numpy as np
 from weir.algebra.schema import Catalog
 from weir.errors import RunError
 from weir.families.contract import Tuning
-from weir.families.registry import form_named
+from weir.families.forms import form_named
 from weir.runtime import ingest, match
 from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
 from weir.runtime.match import FamilyTask, MatchTask, RowRange, match_task
-from weir.runtime.partners import PartnerRefs, PartnerSegments
-from weir.runtime.segments import FamilyRef, QuerySegments
+from weir.runtime.query_segments import FamilyRef, QuerySegments
+from weir.runtime.row_segments import PartnerRefs, PartnerSegments
 from weir.store.ledger import MatchFile, Plan, RowFile
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from weir.algebra.schema import Stream
 from weir.families.contract import NewRows, QuerySegment, Results, Tuning
-from weir.families.registry import form_named
+from weir.families.forms import form_named
 from weir.index.boxes import OverBudget
 from weir.index.warm import ready
 from weir.runtime import faults
@@ -29,7 +29,7 @@ from weir.runtime.reports import schema_of
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
 from weir.store.matches import Piece, write_matches
-from weir.store.rows import read_table, times_us
+from weir.store.row_files import read_table, times_us
 
 REPORT_DDL = (
     "slice int, path string, pairs bigint, events bigint, over_budget boolean, ids array<bigint>, "

@@ -32,7 +32,7 @@ from weir.store.files import Files, open_files
 from weir.store.ledger import Done
 from weir.store.matches import CHANNEL, channels_of, read_matches
 from weir.store.registry import GroupRef
-from weir.store.rows import arrow_schema, read_table, times_us
+from weir.store.row_files import arrow_schema, read_table, times_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,8 +22,8 @@ from weir.runtime.housekeeping import Housekeeping
 from weir.runtime.jobs import SparkJobs
 from weir.runtime.loop import Context, run_batch
 from weir.runtime.matches_frame import matches_frame
-from weir.runtime.partners import PartnerSegments
-from weir.runtime.segments import QuerySegments
+from weir.runtime.query_segments import QuerySegments
+from weir.runtime.row_segments import PartnerSegments
 from weir.runtime.sources import unite
 from weir.store import caches
 from weir.store.catalog import CatalogLog

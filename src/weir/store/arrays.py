@@ -9,7 +9,7 @@ from typing import Any
 
 from weir.errors import StoreError
 from weir.store.files import Files, LocalFiles
-from weir.store.segments import Array, map_arrays, write_arrays
+from weir.store.segment_files import Array, map_arrays, write_arrays
 
 
 def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:

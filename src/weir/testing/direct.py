@@ -17,8 +17,8 @@ from weir.runtime.intake import rows_for
 from weir.runtime.jobs import TaskJobs
 from weir.runtime.loop import Context, run_batch
 from weir.runtime.match import MatchTask, match_slice
-from weir.runtime.partners import PartnerSegments
-from weir.runtime.segments import QuerySegments
+from weir.runtime.query_segments import QuerySegments
+from weir.runtime.row_segments import PartnerSegments
 from weir.runtime.sources import struct_name
 from weir.store.catalog import CatalogLog
 from weir.store.ledger import Done, Ledger

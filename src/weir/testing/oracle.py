@@ -29,10 +29,10 @@ from weir.algebra.schema import BIGINT, Catalog, DataType, Kind, Stream, Table, 
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
 from weir.sql.windows import Edge, WindowClause
+from weir.testing.arrow_types import arrow_type
 from weir.testing.constants import DIGITS_MAX, WHOLE, Scalar, duck_type, instant_us, parameter
 from weir.testing.scalars import Scalars, compare, known_parts
-from weir.testing.scopes import Scope, Source, quoted
-from weir.testing.streams import arrow_type
+from weir.testing.scopes import OracleScope, OracleSource, quoted
 
 _ROW = "weir row id"  # no column of a stream can clash with it: it has blanks
 _local = threading.local()
@@ -113,7 +113,7 @@ def _as_arrow(column: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
 
 
 @dataclass(frozen=True)
-class _Output:
+class _OutputColumn:
     name: str
     type: DataType
 
@@ -139,7 +139,7 @@ class _Translation:
 
     # statements
 
-    def statement(self, node: exp.Expr) -> tuple[str, list[_Output]]:
+    def statement(self, node: exp.Expr) -> tuple[str, list[_OutputColumn]]:
         while isinstance(node, (exp.Subquery, exp.Paren)):
             known_parts(node)
             node = node.this
@@ -150,17 +150,19 @@ class _Translation:
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(node)]
         word += "" if node.args.get("distinct") else " ALL"
         (left, left_columns), (right, right_columns) = self.statement(node.this), self.statement(node.expression)
-        columns = [_Output(a.name, _united(a.type, b.type)) for a, b in zip(left_columns, right_columns, strict=True)]
+        columns = [
+            _OutputColumn(a.name, _united(a.type, b.type)) for a, b in zip(left_columns, right_columns, strict=True)
+        ]
         operands = [_retyped(sql, columns) for sql in (left, right)]
         return f"({operands[0]}) {word} ({operands[1]})", columns
 
-    def _select(self, node: exp.Select) -> tuple[str, list[_Output]]:
+    def _select(self, node: exp.Select) -> tuple[str, list[_OutputColumn]]:
         joins = [*(node.args["from_"].this.args.get("joins") or []), *(node.args.get("joins") or [])]
         for clause in (*joins, *(node.args[k] for k in ("group", "distinct") if node.args.get(k) is not None)):
             known_parts(clause)
         sources = [self._source(node.args["from_"].this)]
         sources += [self._source(j.this, tuple(name.name for name in j.args.get("using") or [])) for j in joins]
-        scope = Scope(sources)
+        scope = OracleScope(sources)
         scalars = Scalars(scope.column, self.params, self.compute)
         conditions = [compare("=", left, right, self.compute).sql for left, right in scope.equal]
         conditions += [scalars.condition(j.args["on"]).sql for j in joins if j.args.get("on") is not None]
@@ -177,7 +179,7 @@ class _Translation:
             sql += f" GROUP BY {', '.join(self._keys(node, items, scalars))}"
         if node.args.get("having") is not None:
             sql += f" HAVING {scalars.condition(node.args['having'].this).sql}"
-        return sql, [_Output(name, item.type) for name, item in items]
+        return sql, [_OutputColumn(name, item.type) for name, item in items]
 
     def _keys(self, node: exp.Select, items: Sequence[tuple[str, Scalar]], scalars: Scalars) -> list[str]:
         keys = []
@@ -188,7 +190,7 @@ class _Translation:
                 keys.append(scalars.translate(key).sql)
         return [f"({key})" for key in keys]  # in brackets, a constant is no position in the select list
 
-    def _items(self, node: exp.Select, scope: Scope, scalars: Scalars) -> list[tuple[str, Scalar]]:
+    def _items(self, node: exp.Select, scope: OracleScope, scalars: Scalars) -> list[tuple[str, Scalar]]:
         items: list[tuple[str, Scalar]] = []
         for i, item in enumerate(node.expressions):
             if isinstance(item, exp.Star):
@@ -203,7 +205,7 @@ class _Translation:
 
     # FROM and windows
 
-    def _source(self, node: exp.Expr, using: tuple[str, ...] = ()) -> Source:
+    def _source(self, node: exp.Expr, using: tuple[str, ...] = ()) -> OracleSource:
         assert isinstance(node, exp.Table), f"the oracle does not know {type(node).__name__} in FROM"
         known_parts(node)
         relation = self.catalog.relation(node.name)
@@ -215,7 +217,7 @@ class _Translation:
         if isinstance(relation, Stream):
             sql += self._window(relation, self.parsed.window_of(node) or self.parsed.window)
         self.ctes.append(f"{cte} AS ({sql})")
-        return Source(node.alias or relation.name, relation, cte, using)
+        return OracleSource(node.alias or relation.name, relation, cte, using)
 
     def _window(self, stream: Stream, clause: WindowClause | None) -> str:
         time = f"epoch_us({quoted(stream.time)})"
@@ -271,6 +273,6 @@ def _united(left: DataType, right: DataType) -> DataType:
     return decimal(precision, scale)
 
 
-def _retyped(sql: str, columns: Sequence[_Output]) -> str:
+def _retyped(sql: str, columns: Sequence[_OutputColumn]) -> str:
     casts = ", ".join(f"CAST(c{i} AS {duck_type(c.type)}) AS c{i}" for i, c in enumerate(columns))
     return f"SELECT {casts} FROM ({sql})"

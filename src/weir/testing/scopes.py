@@ -22,7 +22,7 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class OracleSource:
     """One source occurrence: its contents are the common table expression `cte`."""
 
     alias: str
@@ -37,10 +37,10 @@ class Source:
         return next((s for n, s in self.columns() if n.lower() == name.lower()), None)
 
 
-class Scope:
+class OracleScope:
     """Finds the column that a name means."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[OracleSource]) -> None:
         self.sources = sources
         self.aliases: dict[str, Scalar] = {}  # of the select list, by lower-case name
         self.equal: list[tuple[Scalar, Scalar]] = []  # what USING demands
@@ -55,7 +55,7 @@ class Scope:
                 spelt = next(n for s in sources for n, _ in s.columns() if n.lower() == name.lower())
                 self._merged.setdefault(name.lower(), (spelt, left))
 
-    def source(self, alias: str) -> Source:
+    def source(self, alias: str) -> OracleSource:
         return next(s for s in self.sources if s.alias.lower() == alias.lower())
 
     def column(self, e: exp.Column) -> Scalar:
@@ -74,7 +74,7 @@ class Scope:
         taken = self._hidden | {column.sql for _, column in shown}
         return shown + [(n, c) for s in self.sources for n, c in s.columns() if c.sql not in taken]
 
-    def _only(self, name: str, sources: Sequence[Source]) -> Scalar:
+    def _only(self, name: str, sources: Sequence[OracleSource]) -> Scalar:
         found = [c for s in sources if (c := s.column(name)) is not None and c.sql not in self._hidden]
         assert len(found) == 1, f"column {name} means {len(found)} things"
         return found[0]

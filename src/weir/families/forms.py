@@ -1,0 +1,51 @@
+"""The forms of queries, in the order in which they are asked: the first that takes a core runs it.
+
+A form is a module or object with what `weir.families.contract.Form` says; a new one is one file and one entry here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from weir.algebra.nodes import Query
+from weir.algebra.schema import Catalog, Stream
+from weir.families.contract import Form, Seen
+from weir.families.joins import join_form
+from weir.families.many import many_form
+from weir.families.selections import selection_form
+
+FORMS: list[Form] = [selection_form, join_form, many_form]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The form that takes a core and how it sees it, or nothing; and why earlier ones refused."""
+
+    form: str  # "" if none takes it
+    seen: Seen | None
+    refusals: tuple[tuple[str, str], ...]  # (form, reason)
+
+
+def take(core: Query, catalog: Catalog) -> Taken:
+    """The first form that takes a core."""
+    streams = (catalog.streams.get(scan.relation.lower()) for scan in core.sources)
+    return _take(core, tuple(s for s in streams if s is not None), tuple(form.name for form in FORMS))
+
+
+@lru_cache(maxsize=4096)
+def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> Taken:
+    """Once for a core over the same streams: it is seen when it is registered, in batches, and when it is fetched."""
+    catalog = Catalog({s.name.lower(): s for s in streams})
+    refusals: list[tuple[str, str]] = []
+    for form in FORMS:
+        reason = form.refusal(core, catalog)
+        if reason is None:
+            return Taken(form.name, form.see(core, catalog), tuple(refusals))
+        refusals.append((form.name, reason))
+    return Taken("", None, tuple(refusals))
+
+
+def form_named(name: str) -> Form:
+    """The form that a stored document or a task names."""
+    return next(form for form in FORMS if form.name == name)

@@ -1,0 +1,100 @@
+"""Joins of two streams as a form: what `join_family`, `join_segments` and `partner_rows` do, behind the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import Expression, Query
+from weir.algebra.schema import Catalog, Stream
+from weir.boxes.attributes import sources_of
+from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Tuning
+from weir.families.joins import join_family
+from weir.families.joins.join_family import Joined, JoinFamily, terms_of
+from weir.families.joins.join_matching import CHOICES
+from weir.families.joins.join_segments import JoinSegment
+from weir.families.joins.partner_rows import PartnerRows
+from weir.families.members import Group
+from weir.index.boxes import OverBudget
+from weir.settings import Settings
+
+name = join_family.name
+strategies = CHOICES
+refusal = join_family.refusal
+open_rows = PartnerRows.from_arrays
+
+
+class SeenJoin(Seen):
+    """A join of two streams, by side."""
+
+    def __init__(self, joined: Joined, streams: tuple[Stream, ...]) -> None:
+        self.joined = joined
+        self.family = joined.family
+        self.streams = streams
+        self.sides = (1, 0) if joined.swapped else (0, 1)
+
+    def check(self, constants: pa.Table, settings: Settings) -> Checked:
+        return join_family.check(self.joined, constants, self.streams, settings)
+
+    def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
+        return join_family.describe(self.joined, constants, self.streams)
+
+    def kernels(self, settings: Settings) -> frozenset[str]:
+        terms = () if self.joined.predicate is None else terms_of(self.joined.predicate, True)
+        over_both = any(len(sources_of(term)) > 1 for term in terms)
+        return frozenset({"joins", "pairs", "windows", *(("bands",) if over_both else ())})
+
+
+def see(core: Query, catalog: Catalog) -> SeenJoin:
+    joined = join_family.joined(core, catalog)
+    return SeenJoin(joined, tuple(catalog.streams[name.lower()] for name in joined.family.streams))
+
+
+class JoinQueries:
+    """A segment of joins of two."""
+
+    def __init__(self, segment: JoinSegment) -> None:
+        self.segment = segment
+        self.ids = segment.ids
+        self.arrays, self.meta = segment.arrays, segment.meta
+
+    @property
+    def needs(self) -> tuple[Needs, ...]:
+        return tuple(Needs(tuple(self.segment.accesses(s)), tuple(self.segment.asked(s))) for s in (0, 1))
+
+    def match(
+        self,
+        side: int,
+        events: NewRows,
+        partners: Sequence[Sequence[PartnerRows]],
+        muted: np.ndarray,
+        left: Callable[[], int],
+        tuning: Tuning,
+    ) -> Iterator[Results | OverBudget]:
+        for rows in partners[1 - side]:
+            found = self.segment.match(
+                side, events.table, events.times, rows, muted, left(), costs=tuning.costs, strategy=tuning.strategy
+            )
+            yield found if isinstance(found, OverBudget) else Results(*found)
+
+
+def build(
+    family: JoinFamily, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+) -> JoinQueries:
+    return JoinQueries(JoinSegment.build(family, groups, catalog, settings=settings, excluded=excluded))
+
+
+def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> JoinQueries:
+    return JoinQueries(JoinSegment.from_arrays(arrays, meta))
+
+
+def columns_of_rows(family: JoinFamily, side: int, needs: Needs) -> list[Expression]:
+    ordered = [e for e in needs.accesses if e is not None]
+    return [*needs.columns, *ordered, *(pair[side] for pair in family.keys)]
+
+
+def build_rows(family: JoinFamily, side: int, rows: NewRows, needs: Needs) -> PartnerRows:
+    return PartnerRows.build(family, side, *rows, accesses=needs.accesses or (None,), columns=needs.columns)

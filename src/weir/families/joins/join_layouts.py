@@ -1,0 +1,187 @@
+"""What a query segment of a join family is made of, and how it is built, written and read.
+
+A box constrains attributes of side 0 and of side 1. Each slot has one access attribute a side, or none
+(`join_accesses`), and slots with the same two form a *part* (`join_parts`), which is
+searched by them; other constraints, and how far apart in time two rows may be (`join_windows`), are
+checks of each pair. Conditions over both sides are evaluated last (`join_conditions`). A slot is in one
+part only, so parts never find a pair twice.
+
+Like a selection's segment it is immutable, made of flat arrays and a small JSON description, and comes back from
+memory-mapped arrays without copying: attributes are decoded when they are first evaluated.
+
+Invariants: ids ascend strictly; every attribute is used by some box. Cost: building is a few NumPy passes over the
+constants, two sorts and the indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from weir.algebra.nodes import ColumnRef, Expression
+from weir.algebra.schema import Catalog
+from weir.boxes.bounds import Ints
+from weir.boxes.differences import Difference, difference_of, partner_order
+from weir.boxes.guards import Guards, guards_as_arrays, guards_as_json, guards_of_arrays
+from weir.families.joins.join_conditions import columns_of
+from weir.families.joins.join_family import BOTH, JoinFamily, joined, on_side
+from weir.families.joins.join_parts import Indexing, Part, Sides, below, build_parts, two
+from weir.families.joins.join_windows import Apart, apart
+from weir.families.members import Group, boxes_of, by_shape, in_slots
+from weir.index.joins.search import STRATEGIES
+from weir.index.strings import StringDictionary
+from weir.settings import Settings
+from weir.values.codec import from_json, to_json
+
+
+class JoinLayout:
+    """Queries of one join family: their boxes, by part, and the attributes that these constrain."""
+
+    def __init__(
+        self,
+        family: JoinFamily,
+        ids: Ints,
+        attributes: Sequence[Sequence[dict[str, Any]]],
+        dictionaries: Sequence[Mapping[int, StringDictionary]],
+        parts: Sequence[Part],
+        guards: Guards,
+    ) -> None:
+        self.family = family
+        self.ids = ids  # int64[n_slots], ascending: the query of each slot
+        self.dictionaries = tuple(dictionaries)  # by side, and of pairs; by attribute
+        self.parts = tuple(parts)
+        self.guards = guards  # sources of their differences are sides
+        self._written = tuple(attributes)  # by side, and of pairs; by number
+        self._decoded: list[list[Expression] | None] = [None, None, None]
+
+    def columns(self, side: int) -> list[Expression]:
+        """The attributes of a side that boxes constrain, by number, with source 0; or of pairs (BOTH), with sides."""
+        decoded = self._decoded[side]
+        if decoded is None:
+            decoded = self._decoded[side] = [from_json(node) for node in self._written[side]]
+        return decoded
+
+    def asked(self, side: int) -> list[Expression]:
+        """What partner rows of a side must have: its attributes, and the columns that attributes of pairs are of."""
+        guarded = columns_of((of for of, _ in self.guards), side)
+        return [*self.columns(side), *self.columns_of_conditions(side), *guarded]
+
+    def columns_of_conditions(self, side: int) -> list[ColumnRef]:
+        """Of pairs' attributes only those count that are evaluated: times are compared without."""
+        numbers = [p.conditions.attribute for p in self.parts if p.conditions is not None]
+        used = np.unique(np.concatenate([np.empty(0, np.int32), *numbers])).tolist()
+        return columns_of((self.columns(BOTH)[n] for n in used), side)
+
+    def accesses(self, side: int) -> list[Expression | None]:
+        """The orders in which partner rows of a side are asked for; None: any order."""
+        plain = dict.fromkeys(part.access[side] for part in self.parts if part.difference < 0)
+        found = [None if n < 0 else self.columns(side)[n] for n in plain]
+        return [*found, *(self.order(n, side) for n in dict.fromkeys(p.difference for p in self.parts) if n >= 0)]
+
+    def order(self, difference: int, side: int) -> Expression:
+        """How partners of a side are ordered for a difference."""
+        return on_side(partner_order(self.difference(difference), side), {side: 0})
+
+    def difference(self, number: int) -> Difference:
+        found = difference_of(self.columns(BOTH)[number])
+        assert found is not None, "queries are reached through differences only"
+        return found
+
+    @classmethod
+    def build(
+        cls,
+        family: JoinFamily,
+        groups: Sequence[Group],
+        catalog: Catalog,
+        *,
+        settings: Settings,
+        excluded: np.ndarray | None = None,
+        strategies: Sequence[str] | None = None,
+    ) -> Self:
+        """The segment of all queries of `groups`, which are of this family, but the `excluded` ids (ascending).
+
+        `strategies` are those that are indexed: by default all that are worth their memory when the router chooses,
+        else the one that is set.
+        """
+        thrifty = strategies is None
+        if strategies is None:
+            strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
+        streams = two(catalog.streams[name.lower()] for name in family.streams)
+        members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
+        ids, slot_of_row = in_slots([own for _, _, own in members])
+
+        whole, attributes, dictionaries, guards = boxes_of(
+            [(found.predicate, c) for found, c, _ in members], slot_of_row, hints=not family.keys
+        )
+        bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
+        of_members = [apart(found.scans, streams, constants) for found, constants, _ in members]
+        nothing = np.empty(0, np.int64)
+        bounds.lo[slot_of_row] = np.concatenate([nothing, *(of.lo for of in of_members)])
+        bounds.hi[slot_of_row] = np.concatenate([nothing, *(of.hi for of in of_members)])
+        used = np.flatnonzero(np.bincount(whole.constraint_attribute, minlength=len(attributes))).tolist()
+        sides = Sides([attributes[n] for n in used], two(stream.time for stream in streams))
+        renumbered = np.zeros(len(attributes), np.int64)
+        renumbered[used] = np.arange(len(used))
+        whole = whole._replace(constraint_attribute=renumbered[whole.constraint_attribute])
+        return cls(
+            family,
+            ids,
+            [[to_json(e) for e in of_side] for of_side in sides.expressions],
+            [
+                {
+                    int(sides.number[k]): dictionaries[n]
+                    for k, n in enumerate(used)
+                    if n in dictionaries and sides.side[k] == side
+                }
+                for side in (0, 1, BOTH)
+            ],
+            build_parts(
+                whole,
+                bounds,
+                len(ids),
+                sides,
+                Indexing(settings.hotspot_share, strategies, thrifty),
+                has_keys=bool(family.keys),
+            ),
+            guards,
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but `meta`, as flat arrays."""
+        found = {"ids": self.ids}
+        for side, dictionaries in enumerate(self.dictionaries):
+            for number, dictionary in dictionaries.items():
+                found |= {f"strings.{side}.{number}.{name}": array for name, array in dictionary._asdict().items()}
+        for k, part in enumerate(self.parts):
+            found |= {f"part.{k}.{name}": array for name, array in part.arrays().items()}
+        return found | guards_as_arrays(self.guards)
+
+    def meta(self) -> dict[str, Any]:
+        """The rest, as JSON."""
+        return {
+            "family": self.family.to_json(),
+            "attributes": [list(nodes) for nodes in self._written],
+            "strings": [sorted(dictionaries) for dictionaries in self.dictionaries],
+            "parts": [part.meta() for part in self.parts],
+            "guards": guards_as_json(self.guards),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Self:
+        """The segment that `arrays` and `meta` describe; nothing is copied."""
+        return cls(
+            JoinFamily.from_json(meta["family"]),
+            arrays["ids"],
+            meta["attributes"],
+            [
+                {
+                    n: StringDictionary(*(arrays[f"strings.{side}.{n}.{name}"] for name in StringDictionary._fields))
+                    for n in numbers
+                }
+                for side, numbers in enumerate(meta["strings"])
+            ],
+            [Part.from_arrays(below(arrays, f"part.{k}."), about) for k, about in enumerate(meta["parts"])],
+            guards_of_arrays(arrays, meta["guards"]),
+        )

@@ -1,0 +1,104 @@
+"""Joins of many streams as a form: what `many_family`, `many_segments` and `many_rows` do, behind the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import Expression, Query
+from weir.algebra.schema import Catalog, Stream
+from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Tuning
+from weir.families.many import many_family
+from weir.families.many.many_family import Many, ManyFamily
+from weir.families.many.many_rows import EventRows, ManyRows, Pool
+from weir.families.many.many_segments import ManySegment
+from weir.families.members import Group
+from weir.index.boxes import OverBudget
+from weir.settings import Settings
+
+name = many_family.name
+strategies: tuple[str, ...] = ()
+refusal = many_family.refusal
+open_rows = ManyRows.from_arrays
+
+
+class SeenMany(Seen):
+    """A join of many streams, by side."""
+
+    def __init__(self, many: Many, streams: tuple[Stream, ...]) -> None:
+        self.many = many
+        self.family = many.family
+        self.streams = streams
+        self.sides = many.sides
+        self.is_matched = self.counts_as_family = many.is_connected
+
+    def check(self, constants: pa.Table, settings: Settings) -> Checked:
+        return many_family.check(self.many, constants, self.streams, settings)
+
+    def describe(self, constants: Mapping[str, object] | None) -> dict[str, object]:
+        return many_family.describe(self.many, constants, self.streams)
+
+    def kernels(self, settings: Settings) -> frozenset[str]:
+        return frozenset({settings.strategy, "many"})
+
+
+def see(core: Query, catalog: Catalog) -> SeenMany:
+    many = many_family.joined(core, catalog)
+    return SeenMany(many, tuple(catalog.streams[name.lower()] for name in many.family.streams))
+
+
+class ManyQueries:
+    """A segment of joins of many."""
+
+    def __init__(self, segment: ManySegment) -> None:
+        self.segment = segment
+        self.ids = segment.ids
+        self.arrays, self.meta = segment.arrays, segment.meta
+        self._pools: dict[tuple[int, ...], Pool] = {}  # by the identities of their parts, which they hold on to
+
+    @property
+    def needs(self) -> tuple[Needs, ...]:
+        """Its rows have the orders that the family says."""
+        return tuple(Needs((), tuple(self.segment.asked(s))) for s in range(len(self.segment.family.streams)))
+
+    def match(
+        self,
+        side: int,
+        events: NewRows,
+        partners: Sequence[Sequence[ManyRows]],
+        muted: np.ndarray,
+        left: Callable[[], int],
+        tuning: Tuning,
+    ) -> Iterator[Results | OverBudget]:
+        pools = {s: self._pool(rows) for s, rows in enumerate(partners) if s != side}
+        new = EventRows(events.table, events.row_ids, events.times)
+        found = self.segment.match(side, new, pools, muted, left())
+        yield found if isinstance(found, OverBudget) else Results(*found)
+
+    def _pool(self, rows: Sequence[ManyRows]) -> Pool:
+        """All rows of a side; slices and ranges of events that meet the same ones share what was made of them."""
+        key = tuple(id(part) for part in rows)
+        if key not in self._pools:
+            self._pools[key] = Pool(rows)
+        return self._pools[key]
+
+
+def build(
+    family: ManyFamily, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+) -> ManyQueries:
+    return ManyQueries(ManySegment.build(family, groups, catalog, strategy=settings.strategy, excluded=excluded))
+
+
+def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> ManyQueries:
+    return ManyQueries(ManySegment.from_arrays(arrays, meta))
+
+
+def columns_of_rows(family: ManyFamily, side: int, needs: Needs) -> list[Expression]:
+    return list(needs.columns)  # what the rows are joined by is among them
+
+
+def build_rows(family: ManyFamily, side: int, rows: NewRows, needs: Needs) -> ManyRows:
+    return ManyRows.build(family, side, *rows, columns=needs.columns)

@@ -1,0 +1,295 @@
+"""A query segment of a family of joins of many streams: all boxes of its queries, behind one index over combinations.
+
+Rows are joined once for all queries (`many_probes`); a combination of rows, one of each side, is then an
+event to the same index that selections have. An attribute is of one side (`r.price`), or of several (`r.x - t.y`), or
+the distance in time of two sides, where queries have windows of different lengths: rows further apart than
+any moment shows both are no result (`join_windows`; intervals of moments that meet two by two have one in
+common, so pairs of sides are enough).
+
+What every query asks for is used before that, while rows are joined: how far apart rows may be, how large the
+differences of a band, and which keys of an attribute any query takes.
+
+Invariants and layout are those of `selection_segments`. Cost of a match: the join, then for each combination the
+keys of its attributes, gathered from those of its rows, and a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import Arithmetic, ColumnRef, Comparison, Expression, Param, conjunction, walk
+from weir.algebra.schema import INTERVAL, TIMESTAMP, Catalog, Stream
+from weir.boxes.attributes import sources_of
+from weir.boxes.bounds import Ints
+from weir.boxes.guards import Guards, given_up, guards_as_arrays, guards_as_json, guards_of_arrays
+from weir.boxes.value_keys import keys_of_values
+from weir.families.joins.join_conditions import spelled, spelled_name
+from weir.families.joins.join_family import at_home, on_side
+from weir.families.joins.join_matching import JoinMatches, Result
+from weir.families.joins.join_windows import apart
+from weir.families.many.many_family import Many, ManyFamily, joined
+from weir.families.many.many_limits import UNBOUNDED_US, Limits, Wanted, limits_of
+from weir.families.many.many_probes import Places, SymmetricJoin, TooManyError
+from weir.families.many.many_rows import EventRows, Pool, SideRows
+from weir.families.members import Group, boxes_of, by_shape, in_slots
+from weir.families.selections.selection_segments import box_table
+from weir.index.boxes import OverBudget, Uint8s
+from weir.index.strategies import STRATEGIES, Strategy
+from weir.index.strings import StringDictionary
+from weir.values.codec import canonical, from_json, to_json
+from weir.values.evaluate import evaluate
+
+EXAMINED_SHARE = 4  # combinations that may be examined for each match that may be written …
+EXAMINED_MIN = 1 << 22  # … and at least so many
+KEYS_BYTES_MAX = 64 << 20  # keys of combinations that are held at a time
+_ANY_BOXES = 1 << 30
+
+
+class ManySegment:
+    """Queries of one family, ready to be matched with new rows of any of its sides."""
+
+    def __init__(
+        self,
+        family: ManyFamily,
+        strategy: str,
+        ids: Ints,
+        attributes: Sequence[dict[str, Any]],
+        dictionaries: Mapping[int, StringDictionary],
+        limits: Limits,
+        has_boxes: bool,
+        guards: Guards,
+        index: Strategy,
+    ) -> None:
+        self.family = family
+        self.strategy = strategy
+        self.ids = ids  # int64[n_slots], ascending: the query of each slot
+        self.dictionaries = dictionaries  # by attribute
+        self.limits = limits
+        self.has_boxes = has_boxes  # else its queries are never true
+        self.guards = guards  # sources of their differences are sides
+        self.index = index
+        self._written = list(attributes)
+        self._decoded: list[Expression] | None = None
+
+    @property
+    def attributes(self) -> list[Expression]:
+        """What the boxes constrain, by attribute number; sources are sides."""
+        if self._decoded is None:
+            self._decoded = [from_json(node) for node in self._written]
+        return self._decoded
+
+    def asked(self, side: int) -> list[Expression]:
+        """The attributes and columns of a side's rows that a match needs, over a row of that side."""
+        found: dict[str, Expression] = {}
+        whole = [e for e in self.attributes if sources_of(e) == {side}]
+        parts: list[Expression] = [e for e in self.attributes if len(sources_of(e)) > 1]
+        parts += [on_side(key.of(side), {0: side}) for key in self.family.keys if side in key.sides]
+        parts += [*self.family.bands, *(of for of, _ in self.guards)]
+        for e in [*whole, *(c for p in parts for c in walk(p) if isinstance(c, ColumnRef) and c.source == side)]:
+            home = at_home(e)
+            found[canonical(home)] = home
+        return list(found.values())
+
+    @classmethod
+    def build(
+        cls,
+        family: ManyFamily,
+        groups: Sequence[Group],
+        catalog: Catalog,
+        *,
+        strategy: str,
+        excluded: np.ndarray | None = None,
+    ) -> ManySegment:
+        """The segment of all queries of `groups` but the `excluded` ids (ascending)."""
+        streams = [catalog.streams[name.lower()] for name in family.streams]
+        members = list(_members(family, groups, catalog, excluded, streams))
+        ids, slot_of_row = in_slots([m.ids for m in members])
+        uniform = _uniform(members)
+        timed = [member.with_distances(streams, uniform) for member in members]
+        boxes, attributes, dictionaries, guards = boxes_of(timed, slot_of_row, hints=family.has_hints)
+        table, used = box_table(boxes, len(attributes))
+        expressions = [attributes[n] for n in used]
+        windows = {
+            pair: (min(int(m.lo[pair].min()) for m in members), max(int(m.hi[pair].max()) for m in members))
+            for pair in (members[0].lo if members else ())
+        }
+        limits = limits_of(table, expressions, family.bands, windows, [stream.time for stream in streams])
+        return cls(
+            family,
+            strategy,
+            ids,
+            [to_json(e) for e in expressions],
+            {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
+            limits,
+            bool(len(table.slot_of_box)),
+            guards,
+            STRATEGIES[strategy].build(table, len(ids), len(used)),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything but `meta`, as flat arrays."""
+        found = {"ids": self.ids}
+        found |= {f"index.{name}": array for name, array in self.index.arrays().items()}
+        for number, dictionary in self.dictionaries.items():
+            found |= {f"strings.{number}.{name}": array for name, array in dictionary._asdict().items()}
+        for wanted in (w for of_side in self.limits.wanted for w in of_side):
+            found |= {f"wanted.{wanted.attribute}.lo": wanted.lo, f"wanted.{wanted.attribute}.hi": wanted.hi}
+        return found | guards_as_arrays(self.guards)
+
+    def meta(self) -> dict[str, Any]:
+        """The rest, as JSON."""
+        return {
+            "family": self.family.to_json(),
+            "strategy": self.strategy,
+            "attributes": self._written,
+            "strings": sorted(self.dictionaries),
+            "apart": [[*sides, *bounds] for sides, bounds in self.limits.apart.items()],
+            "bands": [list(bounds) for bounds in self.limits.bands],
+            "has_boxes": self.has_boxes,
+            "guards": guards_as_json(self.guards),
+            "wanted": [[w.attribute for w in of_side] for of_side in self.limits.wanted],
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> ManySegment:
+        """The segment that `arrays` and `meta` describe; nothing is copied."""
+        index = {name.removeprefix("index."): array for name, array in arrays.items() if name.startswith("index.")}
+        limits = Limits(
+            {(a, b): (lo, hi) for a, b, lo, hi in meta["apart"]},
+            [(lo, hi) for lo, hi in meta["bands"]],
+            [[Wanted(n, arrays[f"wanted.{n}.lo"], arrays[f"wanted.{n}.hi"]) for n in of] for of in meta["wanted"]],
+        )
+        return cls(
+            ManyFamily.from_json(meta["family"]),
+            meta["strategy"],
+            arrays["ids"],
+            meta["attributes"],
+            {
+                n: StringDictionary(*(arrays[f"strings.{n}.{name}"] for name in StringDictionary._fields))
+                for n in meta["strings"]
+            },
+            limits,
+            meta["has_boxes"],
+            guards_of_arrays(arrays, meta["guards"]),
+            STRATEGIES[meta["strategy"]].from_arrays(index),
+        )
+
+    def match(
+        self, side: int, events: EventRows, pools: Mapping[int, Pool], muted: Uint8s, pairs_max: int
+    ) -> JoinMatches | OverBudget:
+        """The combinations of new rows of `side` with kept rows, but those of muted slots; counts if too many.
+
+        `pools` are the rows of the other sides. Partners of a match are row ids of the other sides, sides ascending.
+        """
+        others = [s for s in range(len(self.family.streams)) if s != side]
+        result = Result(len(self.ids), pairs_max, others=len(others))
+        if not len(events.row_ids) or not all(len(pools[s].parts) for s in others):
+            return result.whole()
+        rows: dict[int, SideRows] = {**pools, side: events}
+        over = given_up(self.guards, lambda s, column: rows[s].keys(column, None), muted)
+        if over is not None:
+            return OverBudget(over, is_shared=True)
+        if not self.has_boxes:
+            return result.whole()
+        wanted = [
+            [rows[s].keys(at_home(self.attributes[n]), self.dictionaries.get(n)) for n, _, _ in of_side]
+            for s, of_side in enumerate(self.limits.wanted)
+        ]
+        examined_max = max(EXAMINED_SHARE * result.left, EXAMINED_MIN)
+        join = SymmetricJoin(self.family, side, events, pools, self.limits, wanted, examined_max)
+        step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written))))
+        try:
+            for places in join.combinations():
+                for begin in range(0, len(places[side]), step):
+                    self._add(result, side, rows, tuple(at[begin : begin + step] for at in places), muted)
+        except TooManyError:
+            # Queries share what is joined, so none of them is lighter than another.
+            result.count(np.where(muted == 0, pairs_max + 1, 0), is_shared=True)
+        return result.whole()
+
+    def _add(self, result: Result, side: int, rows: Mapping[int, SideRows], places: Places, muted: Uint8s) -> None:
+        """Find the queries of these combinations."""
+        found = self.index.search(self._keys(rows, places), muted, result.left)
+        if isinstance(found, OverBudget):
+            result.count(found.counts)
+            return
+        counts = np.diff(found.offsets)
+        partners = [rows[s].row_ids[places[s]] for s in range(len(places)) if s != side]
+        result.add(places[side], found.offsets, found.slots, np.repeat(np.stack(partners), counts, axis=1))
+
+    def _keys(self, rows: Mapping[int, SideRows], places: Places) -> Ints:
+        """Keys of every attribute, by combination."""
+        keys = np.empty((len(self._written), len(places[0])), np.int64)
+        for number, e in enumerate(self.attributes):
+            sides, dictionary = sorted(sources_of(e)), self.dictionaries.get(number)
+            if len(sides) == 1:
+                keys[number] = rows[sides[0]].keys(at_home(e), dictionary)[places[sides[0]]]
+                continue
+            columns: dict[str, pa.ChunkedArray] = {}
+            for s in sides:
+                mine = {c.name: replace(c, source=0) for c in walk(e) if isinstance(c, ColumnRef) and c.source == s}
+                table = rows[s].table(list(mine.values()), places[s])
+                columns |= {spelled_name(s, name): table.column(name) for name in mine}
+            keys[number] = keys_of_values(evaluate(spelled(e), pa.table(columns)), e.type, dictionary)
+        return keys
+
+
+@dataclass(frozen=True)
+class _ManyMembers:
+    """All queries of one predicate and one kind of windows, whichever groups they came in."""
+
+    many: Many
+    constants: pa.Table
+    ids: Ints
+    lo: Mapping[tuple[int, int], Ints]  # by two sides: the least that the one time less the other may be, by query
+    hi: Mapping[tuple[int, int], Ints]
+
+    def with_distances(
+        self, streams: Sequence[Stream], uniform: set[tuple[int, int]]
+    ) -> tuple[Expression | None, pa.Table]:
+        """The predicate with the distances in time that windows allow, but those that are the same for all queries."""
+        terms = [] if self.many.predicate is None else [self.many.predicate]
+        constants = self.constants
+        for pair in self.lo:
+            if pair in uniform:
+                continue
+            one, other = (ColumnRef(s, streams[s].time, TIMESTAMP) for s in pair)
+            distance = Arithmetic("-", one, other, INTERVAL)
+            for op, bounds in ((">=", self.lo[pair]), ("<=", self.hi[pair])):
+                column = f"apart {pair} {op}"
+                near = np.clip(bounds, -UNBOUNDED_US, UNBOUNDED_US)
+                constants = constants.append_column(column, pa.array(near, pa.int64()).cast(pa.duration("us")))
+                terms.append(Comparison(op, distance, Param(column, INTERVAL)))
+        return (conjunction(terms) if terms else None), constants
+
+
+def _members(
+    family: ManyFamily,
+    groups: Sequence[Group],
+    catalog: Catalog,
+    excluded: np.ndarray | None,
+    streams: Sequence[Stream],
+) -> Iterator[_ManyMembers]:
+    """The queries by shape, and how far apart in time their windows let rows of two sides be."""
+    for found, constants, ids in by_shape(family, groups, lambda query: joined(query, catalog), excluded):
+        lo, hi = {}, {}
+        for one, other in combinations(range(len(streams)), 2):
+            bounds = apart((found.scans[one], found.scans[other]), (streams[one], streams[other]), constants)
+            lo[one, other], hi[one, other] = bounds
+        yield _ManyMembers(found, constants, ids, lo, hi)
+
+
+def _uniform(members: Sequence[_ManyMembers]) -> set[tuple[int, int]]:
+    """The pairs of sides for which the windows of all queries allow the same distances."""
+    found = set()
+    for pair in members[0].lo if members else ():
+        ends = ([m.lo[pair] for m in members], [m.hi[pair] for m in members])
+        if all(len(np.unique(np.concatenate(end))) == 1 for end in ends):
+            found.add(pair)
+    return found

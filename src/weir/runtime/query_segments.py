@@ -1,0 +1,255 @@
+"""Query segments for a batch: a main and a tail one for each family, built from the registry, cached.
+
+The main segment holds most queries; the tail those registered since it was built, and is rebuilt whenever the
+registry has grown. When the tail outgrows its limit everything goes into a new main. Dropped and demoted queries
+are muted until then. Any choice of the boundary gives the same matches, so all of this is cache: files that are
+missing or damaged are built again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.algebra.schema import Catalog, DataType
+from weir.families.contract import Family, Needs
+from weir.families.forms import form_named
+from weir.families.members import Group
+from weir.index.jit import source_hash
+from weir.index.warm import ready
+from weir.plan.classify import Classified
+from weir.plan.registration import stored_shape
+from weir.runtime.match import SegmentRef
+from weir.settings import Settings
+from weir.store.arrays import is_whole, read_arrays, save_arrays
+from weir.store.files import Files
+from weir.store.registry import GroupRef, Registry
+
+MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
+SAID_QUERIES_MIN = 100_000  # indexing fewer is not worth a line
+
+
+@dataclass(frozen=True)
+class CoreRef:
+    """One core of all queries of a registered group."""
+
+    number: int  # of the group
+    group: GroupRef
+    core: int
+
+    @property
+    def first_id(self) -> int:
+        return self.group.first_id + self.core * self.group.count
+
+
+@dataclass
+class _FamilyGroups:
+    """What one pair of main and tail is for: a family, and the cores that are of it."""
+
+    form: str
+    family: Family
+    cores: list[CoreRef]
+
+    @property
+    def key(self) -> str:
+        """Its folder."""
+        return f"{self.form}/{self.family.name.replace(':', '-')}"
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A segment file and what it covers: register groups with first <= number < upto."""
+
+    first: int
+    upto: int
+    path: str
+    ids: np.ndarray
+    excluded: np.ndarray  # cores that were left out
+    needs: tuple[Needs, ...]  # by side
+
+    def fits(self, muted: np.ndarray) -> bool:
+        """Whether what was left out is to be left out: an attempt that failed may have demoted more."""
+        return bool(np.isin(self.excluded, muted).all())
+
+
+@dataclass(frozen=True)
+class FamilyRef:
+    """The segments of one family, and what they ask of partner rows, by side."""
+
+    form: str
+    family: Family
+    segments: tuple[SegmentRef, ...]
+    needs: tuple[Needs, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All query segments of a batch."""
+
+    families: tuple[FamilyRef, ...]
+
+    def paths(self) -> list[str]:
+        """Every file of them."""
+        refs = [ref for family in self.families for ref in family.segments]
+        return [p for ref in refs for p in (ref.path, ref.muted_path) if p is not None]
+
+
+class QuerySegments:
+    """Builds and finds the segments that a batch's plan asks for."""
+
+    def __init__(
+        self, files: Files, registry: Registry, settings: Settings, say: Callable[[str], None] | None = None
+    ) -> None:
+        self.files = files
+        self.registry = registry
+        self.settings = settings
+        self.say = say or (lambda _: None)
+        self._main: dict[str, _Built] = {}
+        self._tail: dict[str, _Built] = {}
+        self._shapes: dict[tuple[str, tuple[DataType, ...]], Classified] = {}
+        self._upto = 0  # registry documents that the next two are about
+        self._members: dict[tuple[str, str], _FamilyGroups] = {}  # by form and family
+        self._kernels: set[str] = set()
+        # The engine's own text is part of a file's name: what another version laid out is never read.
+        about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
+        self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
+
+    def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
+        """The segments of every family with queries among the first `upto` registry documents."""
+        ready(self.kernels(upto, catalog), self.say)
+        self._take(upto, catalog)
+        muted = np.union1d(self.registry.cores_of(self.registry.dropped(upto)), demoted)
+        families = []
+        for member in self._members.values():
+            built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
+            if built:
+                refs = tuple(self._reference(b, muted) for b in built)
+                needs = tuple(Needs.union(of_side) for of_side in zip(*(b.needs for b in built), strict=True))
+                families.append(FamilyRef(member.form, member.family, refs, needs))
+        return Prepared(tuple(families))
+
+    def kernels(self, upto: int | None, catalog: Catalog) -> tuple[str, ...]:
+        """The kinds of kernels that the first `upto` registry documents, or all known ones, are matched with."""
+        self._take(self.registry.count if upto is None else upto, catalog)
+        return tuple(sorted(self._kernels))
+
+    def _take(self, upto: int, catalog: Catalog) -> None:
+        """Look at the registry documents that are new since the last batch: which families their cores are of."""
+        if upto < self._upto:  # another driver's plan, from before what this one knows
+            self._members, self._kernels, self._upto = {}, set(), 0
+        for group in self.registry.groups(upto)[self._groups_before(self._upto) :]:
+            classified = self._shape(group, catalog)
+            for core, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
+                if seen.is_matched:  # else it is evaluated when it is asked for
+                    key = form, seen.family.name
+                    if key not in self._members:
+                        self._members[key] = _FamilyGroups(form, seen.family, [])
+                    self._members[key].cores.append(CoreRef(group.number, group, core))
+                    self._kernels |= seen.kernels(self.settings)
+        self._upto = upto
+
+    def _groups_before(self, number: int) -> int:
+        return len(self.registry.groups(number))
+
+    def _shape(self, group: GroupRef, catalog: Catalog) -> Classified:
+        """The cores of a group's shape and how their forms see them, looked up once."""
+        key = (group.shape_text, group.types)
+        if key not in self._shapes:
+            self._shapes[key] = stored_shape(*key, catalog, self.settings).classified
+        return self._shapes[key]
+
+    def _core(self, ref: CoreRef, catalog: Catalog) -> Group:
+        """One core of a group of queries, with their constants."""
+        parts = self._shape(ref.group, catalog).parts
+        assert parts is not None, "what is registered has cores"
+        return Group(parts.cores[ref.core], self.registry.constants(ref.group), ref.first_id)
+
+    def _segments(self, member: _FamilyGroups, upto: int, muted: np.ndarray, catalog: Catalog) -> list[_Built]:
+        key, cores = member.key, member.cores
+        main = self._main.get(key)
+        stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, cores)
+        if main is None or stale or not is_whole(self.files, main.path):
+            self._forget(self._main.pop(key, None), self._tail.pop(key, None))
+            main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog)
+        later = cores[bisect_left(cores, main.upto, key=lambda c: c.number) :]
+        if not later:
+            return [main]
+        tail = self._tail.get(key)
+        stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted)
+        if tail is None or stale or not is_whole(self.files, tail.path):
+            self._forget(self._tail.pop(key, None))
+            tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
+        return [main, tail]
+
+    def forget_damaged(self, prepared: Prepared) -> None:
+        """Delete what does not have its checksums, so that it is built again."""
+        for path in prepared.paths():
+            if not is_whole(self.files, path, verify=True):
+                self.files.delete(path)
+
+    def are_whole(self, prepared: Prepared) -> bool:
+        """Whether every file of a batch's segments is there and has its checksums."""
+        return all(is_whole(self.files, path, verify=True) for path in prepared.paths())
+
+    def _outgrown(self, main: _Built, cores: Sequence[CoreRef]) -> bool:
+        tail = sum(c.group.count for c in cores[bisect_left(cores, main.upto, key=lambda c: c.number) :])
+        return tail > self.settings.tail_queries_max and tail * MAIN_SHARE > len(main.ids)
+
+    def _forget(self, *built: _Built | None) -> None:
+        for b in built:
+            if b is not None:
+                self.files.delete(b.path)
+                for entry in self.files.list(f"{b.path[:-4]}.muted"):
+                    self.files.delete(entry.path)
+
+    def _build(
+        self,
+        member: _FamilyGroups,
+        part: str,
+        cores: Sequence[CoreRef],
+        first: int,
+        upto: int,
+        excluded: np.ndarray,
+        catalog: Catalog,
+    ) -> _Built:
+        # Which queries are left out is part of the name: a file is found again only for the same exclusions.
+        without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
+        path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
+        form = form_named(member.form)
+        if is_whole(self.files, path, verify=True):  # left by an earlier run
+            found = form.open(*read_arrays(self.files, path))
+            return _Built(first, upto, path, found.ids, excluded, found.needs)
+        count = sum(c.group.count for c in cores)
+        if count >= SAID_QUERIES_MIN:
+            self.say(f"indexing {count:,} queries of '{member.family.channel}'")
+        groups = [self._core(ref, catalog) for ref in cores]
+        made = form.build(member.family, groups, catalog, self.settings, excluded)
+        save_arrays(self.files, path, made.arrays(), made.meta())
+        return _Built(first, upto, path, made.ids, excluded, made.needs)
+
+    def _reference(self, built: _Built, muted: np.ndarray) -> SegmentRef:
+        """The segment with a file of its muted slots, if it has any."""
+        slots = _slots(built, muted)
+        if not len(slots):
+            return SegmentRef(built.path, None)
+        mask = np.zeros(len(built.ids), np.uint8)
+        mask[slots] = 1
+        digest = hashlib.sha256(slots.tobytes()).hexdigest()[:16]
+        path = f"{built.path[:-4]}.muted/{digest}"
+        if not is_whole(self.files, path):
+            save_arrays(self.files, path, {"muted": mask}, {})
+        return SegmentRef(built.path, path)
+
+
+def _slots(built: _Built, muted: np.ndarray) -> np.ndarray:
+    """The slots of a segment whose queries are muted."""
+    if not len(built.ids):
+        return np.empty(0, np.int64)
+    inside = muted[(muted >= built.ids[0]) & (muted <= built.ids[-1])]
+    at = np.searchsorted(built.ids, inside)
+    slots: np.ndarray = at[built.ids[np.minimum(at, len(built.ids) - 1)] == inside]
+    return slots

@@ -1,0 +1,229 @@
+"""Partner segments for a batch: the kept rows of each side of a join family, in tiers by time, kept as cache files.
+
+A tier covers consecutive batches. What came since the newest tier becomes a tier of its own, and neighbours are merged
+while the older one is at most `MERGE_RATIO` times the newer one and both together span at most a `SPAN_SHARE`-th of the
+stream's keep: a row is sorted a few times in its life, an event probes a handful of full tiers and a logarithm of small
+ones, and a tier whose rows have all expired is dropped whole. The rows of the batch at hand are a segment too, for the
+events of later sides (see `weir.runtime.match`); it is thrown away with the batch, because row ids of an attempt that
+does not finish are given out again.
+
+A tier has the orders and attributes that standing queries ask for. It is built again when they ask for more, and kept
+as it is when they ask for less: attributes of few queries come and go.
+
+All of it is cache: row files are the truth, a file that is missing or damaged is built again, and any choice of tiers
+gives the same pairs. A tier may hold rows below the read floor; no window shows them. What an earlier process left is
+deleted, as are the tiers of families that no query is of any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import ColumnRef, walk
+from weir.algebra.schema import Stream
+from weir.families.contract import Needs, NewRows
+from weir.families.forms import form_named
+from weir.index.jit import source_hash
+from weir.runtime.calibration import load
+from weir.runtime.query_segments import FamilyRef
+from weir.settings import Settings
+from weir.store.arrays import is_whole, save_arrays
+from weir.store.files import Files, unique
+from weir.store.ledger import RowFile
+from weir.store.row_files import read_table, times_us
+from weir.store.state import RowFiles, State
+from weir.values.codec import canonical
+
+FOLDER = "cache/partners"
+PASSING = f"{FOLDER}/passing"  # rows of the batch at hand
+SUFFIX = ".rows"
+MERGE_RATIO = 4
+SPAN_SHARE = 4
+SAID_ROWS_MIN = 1_000_000  # indexing fewer rows is not worth a line
+
+
+@dataclass(frozen=True)
+class _Tier:
+    """The rows of batches first..last."""
+
+    first: int
+    last: int
+    rows: int  # that are kept
+    t_max_us: int  # of its oldest batch, as far as that is kept
+    path: str = ""  # when it is written
+    has: frozenset[str] = frozenset()  # orders and attributes, when it is written
+
+
+def _inside(first: int, last: int, live: RowFiles) -> slice:
+    """The row files of batches first..last; files ascend by batch."""
+    return slice(int(np.searchsorted(live.batch, first)), int(np.searchsorted(live.batch, last, side="right")))
+
+
+def _tier(first: int, last: int, live: RowFiles) -> _Tier:
+    inside = _inside(first, last, live)
+    of_oldest = _inside(first, int(live.batch[inside.start]), live)
+    return _Tier(first, last, int(live.count[inside].sum()), int(live.t_max_us[of_oldest].max()))
+
+
+def _folder(of: FamilyRef, side: int) -> str:
+    return f"{FOLDER}/{of.form}/{of.family.name.replace(':', '-')}/{side}"
+
+
+def _asked(needs: Needs) -> Iterator[str]:
+    """What queries ask for, a text each; those without access attribute take any order."""
+    for access in needs.accesses:
+        if access is not None:
+            yield f"order {canonical(access)}"
+    for column in needs.columns:
+        yield f"column {canonical(column)}"
+
+
+def _narrow(rows: pa.Table, of: FamilyRef, side: int, stream: Stream) -> pa.Table:
+    """Only the columns that keys, attributes and times are made of: a payload is never copied."""
+    expressions = form_named(of.form).columns_of_rows(of.family, side, of.needs[side])
+    names = {c.name for e in expressions for c in walk(e) if isinstance(c, ColumnRef)} | {stream.time}
+    return rows.select([name for name in rows.column_names if name in names])
+
+
+@dataclass(frozen=True)
+class PartnerRefs:
+    """Files of partner rows, by their side."""
+
+    old: tuple[tuple[str, ...], ...]
+    passing: tuple[tuple[str, ...], ...]  # rows of the batch itself, which go with it
+
+    def paths(self) -> list[str]:
+        return [path for of_side in (*self.old, *self.passing) for path in of_side]
+
+    def met(self, side: int) -> tuple[tuple[str, ...], ...]:
+        """By side, the files that events of one side meet: old rows, and new ones of the sides before."""
+        return tuple(
+            () if s == side else self.old[s] + self.passing[s] if s < side else self.old[s]
+            for s in range(len(self.old))
+        )
+
+
+class PartnerSegments:
+    """Builds and finds the partner rows that a batch's events meet."""
+
+    def __init__(self, files: Files, settings: Settings, say: Callable[[str], None] | None = None) -> None:
+        self.files = files
+        self.settings = settings
+        self.say = say or (lambda _: None)
+        self._tiers: dict[str, list[_Tier]] = {}  # by folder
+        self._swept = False
+        self._engine = source_hash()  # part of every name: what another version laid out is never read
+        self.costs = load(files)  # what the choice of a strategy goes by
+
+    def retain(self, families: Iterable[FamilyRef]) -> None:
+        """Delete the tiers of all families but these."""
+        used = {_folder(of, side) for of in families for side in range(len(of.family.streams))}
+        for folder in self._tiers.keys() - used:
+            for tier in self._tiers.pop(folder):
+                self.files.delete(tier.path)
+
+    def prepare(self, of: FamilyRef, streams: Sequence[Stream], state: State, new: Sequence[RowFile]) -> PartnerRefs:
+        """Partner files of a family for a batch with the row files `new`, which `state` does not know yet.
+
+        `streams` are those of the sides. Rows of a side are prepared if any other side has new ones.
+        """
+        if not self._swept:  # what an earlier process left is of other tiers, or of a batch that it did not finish
+            self._swept = True
+            self._sweep()
+        arriving = {f.stream for f in new}
+        old: list[tuple[str, ...]] = []
+        passing: list[tuple[str, ...]] = []
+        for side, stream in enumerate(streams):
+            is_met = any(s.name in arriving for k, s in enumerate(streams) if k != side)
+            kept = state.row_files(stream.name)
+            old.append(self._old(of, side, stream, kept) if is_met else ())
+            fresh = [f for f in new if f.stream == stream.name]
+            passing.append(())
+            if fresh and any(s.name in arriving for s in streams[side + 1 :]):
+                path = f"{PASSING}/{unique()}{SUFFIX}"
+                self._build(path, of, side, stream, [(f.path, f.first_row) for f in fresh])
+                passing[-1] = (path,)
+        return PartnerRefs(tuple(old), tuple(passing))
+
+    def forget(self, refs: PartnerRefs) -> None:
+        """The batch is matched: what went with it can go."""
+        for path in (p for of_side in refs.passing for p in of_side):
+            self.files.delete(path)
+
+    def forget_damaged(self, refs: PartnerRefs) -> None:
+        """Delete what does not have its checksums, so that it is built again."""
+        for path in refs.paths():
+            if not is_whole(self.files, path, verify=True):
+                self.files.delete(path)
+
+    def are_whole(self, refs: PartnerRefs) -> bool:
+        return all(is_whole(self.files, path, verify=True) for path in refs.paths())
+
+    def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[str, ...]:
+        """The tiers of one side over all rows that are kept."""
+        folder = _folder(of, side)
+        asked = frozenset(_asked(of.needs[side]))
+        digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
+        before = self._tiers.get(folder, [])
+        kept = []
+        for tier in self._with_new(self._expired(before, live), live, stream.keep_us):
+            if not (tier.path and asked <= tier.has and is_whole(self.files, tier.path)):
+                path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
+                inside = _inside(tier.first, tier.last, live)
+                files = list(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True))
+                self._build(path, of, side, stream, files)
+                tier = replace(tier, path=path, has=asked)
+            kept.append(tier)
+        for gone in {t.path for t in before} - {t.path for t in kept}:
+            self.files.delete(gone)
+        self._tiers[folder] = kept
+        return tuple(t.path for t in kept)
+
+    def _sweep(self) -> None:
+        """Delete all whole files; half-written ones may be those of a driver that still lives."""
+        for entry in self.files.list(FOLDER):
+            if entry.path.endswith(SUFFIX):
+                self.files.delete(entry.path)
+
+    def _expired(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
+        """The tiers that still hold a row file that is kept, with what is left of them."""
+        inside = [(t, _inside(t.first, t.last, live)) for t in tiers]
+        left = [(t, _tier(t.first, t.last, live)) for t, at in inside if at.stop > at.start]
+        return [replace(now, path=t.path, has=t.has) for t, now in left]
+
+    def _with_new(self, tiers: list[_Tier], live: RowFiles, keep_us: int | None) -> list[_Tier]:
+        """The tiers, one more for what came since, and small neighbours merged."""
+        since = tiers[-1].last if tiers else -1
+        for batch in np.unique(live.batch[live.batch > since]).tolist():
+            tiers = self._merged([*tiers, _tier(batch, batch, live)], live, keep_us)
+        return tiers
+
+    def _merged(self, tiers: list[_Tier], live: RowFiles, keep_us: int | None) -> list[_Tier]:
+        while len(tiers) >= 2:
+            older, newer = tiers[-2:]
+            both = _tier(older.first, newer.last, live)
+            # Progress of the newest times, not of all: late rows must not keep tiers apart.
+            too_long = keep_us is not None and (newer.t_max_us - older.t_max_us) * SPAN_SHARE > keep_us
+            if older.rows > MERGE_RATIO * newer.rows or both.rows > self.settings.partner_rows_max or too_long:
+                break
+            tiers[-2:] = [both]
+        return tiers
+
+    def _build(self, path: str, of: FamilyRef, side: int, stream: Stream, files: Sequence[tuple[str, int]]) -> None:
+        """Read row files (path, first row id) and write them as partner rows."""
+        tables = [_narrow(read_table(self.files, name), of, side, stream) for name, _ in files]
+        rows = pa.concat_tables(tables).combine_chunks()
+        if rows.num_rows >= SAID_ROWS_MIN:
+            self.say(f"indexing {rows.num_rows:,} rows of stream '{stream.name}' for joins")
+        ids = [
+            np.arange(first, first + t.num_rows, dtype=np.int64) for t, (_, first) in zip(tables, files, strict=True)
+        ]
+        row_ids, times = np.concatenate(ids), times_us(rows, stream).to_numpy()
+        new = NewRows(rows, row_ids, times)
+        made = form_named(of.form).build_rows(of.family, side, new, of.needs[side])
+        save_arrays(self.files, path, made.arrays(), made.meta())

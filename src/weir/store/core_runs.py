@@ -1,0 +1,172 @@
+"""Runs: match files turned around, from cores by event to rows (or combinations of rows) by core.
+
+A run covers consecutive batches of one channel (a stream, or the streams of a join) and has `ids` (ascending ids of
+cores), `offsets` and, by core, the row ids of every side in `side.0`, `side.1`, …, result by result, in batch order.
+Runs are caches: they live in cache/runs/, the running job builds one every few batches and merges neighbours of similar
+size, and a reader without them scans match files instead. Whatever runs exist, they and the match files of the batches
+between them are read, so answers never depend on them.
+
+A run is cut to batches a … b by row ids alone. A result belongs to the batch of its last row, hence to b or an
+earlier one exactly if all its rows came by then, and to a or a later one exactly if one of them came after a − 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from weir.errors import StoreError
+from weir.store.arrays import read_arrays, save_arrays
+from weir.store.files import Files, reach
+from weir.store.matches import CHANNEL, read_matches, results_of
+from weir.store.state import State
+
+RUN_PAIRS_MAX = 64_000_000
+MERGE_RATIO = 4  # neighbours are merged when the older is at most this many times the newer
+_NAME = re.compile(r"/(?P<first>\d{12})-(?P<last>\d{12})\.run$")
+
+
+@dataclass(frozen=True, order=True)
+class CoreRun:
+    """Where the turned-around matches of batches first..last are."""
+
+    first: int
+    last: int
+    path: str
+
+
+def _folder(channel: str) -> str:
+    """Object stores rewrite `~` in names; no stream's name has a hyphen."""
+    return f"cache/runs/{channel.replace(CHANNEL, '-')}/"
+
+
+def runs_of(files: Files, channel: str) -> list[CoreRun]:
+    """A cover by disjoint runs of a channel, ascending; of overlapping ones the longest wins."""
+    folder = _folder(channel)
+    found = []
+    for path, _, _ in files.list(folder):
+        named = _NAME.search(path)
+        if named and path == f"{folder}{named[0][1:]}":
+            found.append(CoreRun(int(named["first"]), int(named["last"]), path))
+    chosen: list[CoreRun] = []
+    for run in sorted(found, key=lambda r: (r.first - r.last, r.first)):
+        if all(run.last < c.first or run.first > c.last for c in chosen):
+            chosen.append(run)
+    return sorted(chosen)
+
+
+def _names(channel: str) -> tuple[str, ...]:
+    """What a run has by core: one row id for each side."""
+    return tuple(f"side.{k}" for k in range(channel.count(CHANNEL) + 1))
+
+
+def _turn(ids: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    order = np.argsort(ids, kind="stable")  # stable: results stay in batch order within a core
+    ids = ids[order]
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.empty(0, np.int64)
+    arrays = {"ids": ids[starts], "offsets": np.append(starts, len(ids)).astype(np.int64)}
+    return arrays | {name: one[order] for name, one in zip(names, rows, strict=True)}
+
+
+def invert(files: Files, channel: str, paths: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of a run over these match files, which are in batch order."""
+    names = _names(channel)
+    nothing = (np.empty(0, np.int64),) * (1 + len(names))
+    pieces = (piece for path in paths for piece in read_matches(files, path, channel))
+    found = [nothing, *((piece.items, *piece.rows()) for piece in pieces)]
+    ids, *rows = (np.concatenate(column) for column in zip(*found, strict=True))
+    return _turn(ids, rows, names)
+
+
+def compact(files: Files, state: State, channel: str) -> None:
+    """Turn the match files of a channel that no run covers into a run; merge neighbours of similar size."""
+    runs = runs_of(files, channel)
+    oldest = min(state.batches_with_rows(), default=0)
+    for run in runs:
+        if run.last < oldest:  # every row of it has expired
+            files.delete(run.path)
+    runs = [run for run in runs if run.last >= oldest]
+    for covered, first, last in list(_cover(runs, oldest, state.last)):
+        if covered is None:  # new batches, or a gap where a run was deleted
+            paths = [m.path for _, m in state.match_files(first, last)]
+            runs.append(_save(files, channel, first, last, invert(files, channel, paths)))
+    runs.sort()
+    reach("mid-compaction")
+    names = _names(channel)
+    while len(runs) >= 2:
+        try:
+            older, newer = (_read_run(files, run) for run in runs[-2:])
+        except StoreError:  # damaged: the match files say the same, and the next time fills the gap
+            for run in runs[-2:]:
+                files.delete(run.path)
+            return
+        small = len(older[names[0]]) <= MERGE_RATIO * max(1000, len(newer[names[0]]))
+        if not small or len(older[names[0]]) + len(newer[names[0]]) > RUN_PAIRS_MAX:
+            break
+        assert runs[-2].last + 1 == runs[-1].first, "runs have no gaps between them"
+        ids = [np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)]
+        rows = [np.concatenate([older[name], newer[name]]) for name in names]
+        merged = _save(files, channel, runs[-2].first, runs[-1].last, _turn(np.concatenate(ids), rows, names))
+        for old in runs[-2:]:
+            files.delete(old.path)
+        runs[-2:] = [merged]
+
+
+def _save(files: Files, channel: str, first: int, last: int, arrays: dict[str, np.ndarray]) -> CoreRun:
+    path = f"{_folder(channel)}{first:012d}-{last:012d}.run"
+    save_arrays(files, path, arrays, {})
+    return CoreRun(first, last, path)
+
+
+def _cover(runs: Sequence[CoreRun], first: int, last: int) -> Iterator[tuple[CoreRun | None, int, int]]:
+    """Batches first..last in order, as stretches that lie within one run or within none."""
+    batch = first
+    for run in runs:
+        if run.last < batch or run.first > last:
+            continue
+        if run.first > batch:
+            yield None, batch, run.first - 1
+        yield run, max(batch, run.first), min(last, run.last)
+        batch = run.last + 1
+    if batch <= last:
+        yield None, batch, last
+
+
+def matched(files: Files, state: State, channel: str, core: int, first: int, last: int) -> tuple[np.ndarray, ...]:
+    """Row ids by side of the results that a core got in batches first..last, in batch order."""
+    sides = channel.split(CHANNEL)
+    found: list[tuple[np.ndarray, ...]] = [(np.empty(0, np.int64),) * len(sides)]
+    for run, a, b in _cover(runs_of(files, channel), first, last):
+        kept = _in_run(files, run, core, _names(channel)) if run is not None else None
+        if kept is None:  # no run, or one that is damaged or was just merged away: the match files say the same
+            found.extend(results_of(files, m.path, channel, core) for _, m in state.match_files(a, b))
+            continue
+        there = np.ones(len(kept[0]), bool)  # all rows came in batch b or before …
+        new = np.zeros(len(kept[0]), bool)  # … and one of them in batch a or later
+        for stream, rows in zip(sides, kept, strict=True):
+            there &= rows < state.rows_at(stream, b)
+            new |= rows >= state.rows_at(stream, a - 1)
+        found.append(tuple(rows[there & new] for rows in kept))
+    return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _read_run(files: Files, run: CoreRun) -> dict[str, np.ndarray]:
+    """A run's arrays, with their checksums looked at once."""
+    return read_arrays(files, run.path, verify=True)[0]
+
+
+def _in_run(files: Files, run: CoreRun, core: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:
+    """The core's part of the named arrays; None when the run cannot be read."""
+    try:
+        arrays = _read_run(files, run)
+    except StoreError:
+        return None
+    at = int(np.searchsorted(arrays["ids"], core))
+    if at == len(arrays["ids"]) or arrays["ids"][at] != core:
+        return tuple(np.empty(0, np.int64) for _ in names)
+    return tuple(np.array(arrays[name][arrays["offsets"][at] : arrays["offsets"][at + 1]]) for name in names)

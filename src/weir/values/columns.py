@@ -1,0 +1,189 @@
+"""Operands of the vectorised evaluator, and their passage from and to Arrow.
+
+An operand is a pair of NumPy arrays, `values` and `valid`, of one type:
+
+    INT, BIGINT           int64, the number
+    DECIMAL(p, s)         int64, the number times 10^s (p is at most 18, so it fits)
+    DATE                  int64, days since the epoch
+    TIMESTAMP, INTERVAL   int64, microseconds
+    DOUBLE                float64
+    BOOLEAN               bool
+    STRING                a pa.Array of strings, which carries its own validity
+
+`valid` is None when no value is NULL. A constant operand has length 1 and broadcasts. What stands in `values`
+where `valid` is false means nothing: every operation must bear it and must not read anything from it.
+The bigints are −(2^63 − 1) … 2^63 − 1: −2^63 is reserved, so a result that equals it is an overflow.
+Reading a numeric column costs nothing beyond widening int32; decimals are a strided view of their low words.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.algebra.schema import DataType, Kind
+from weir.store.row_files import arrow_type
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Doubles: TypeAlias = npt.NDArray[np.float64]
+
+DAY_US = 86_400_000_000
+EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+EXACT_DOUBLE_MAX = 2**53  # integers up to this one are doubles
+_RESERVED = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    values: Any  # NumPy array, or pa.Array for STRING
+    valid: Bools | None  # None: nothing is NULL
+    type: DataType
+    constant: bool  # the same for every row; length 1
+
+    @property
+    def kind(self) -> Kind:
+        return self.type.kind
+
+
+def both_valid(*operands: Operand) -> Bools | None:
+    """Where none of the operands is NULL; None where that is everywhere."""
+    valid: Bools | None = None
+    for operand in operands:
+        if operand.valid is not None:
+            valid = operand.valid if valid is None else valid & operand.valid
+    return valid
+
+
+def without(valid: Bools | None, bad: Bools) -> Bools | None:
+    """`valid` less the places where a result does not exist."""
+    if not bad.any():
+        return valid
+    return ~bad if valid is None else valid & ~bad
+
+
+def null_operand(type_: DataType) -> Operand:
+    """A NULL of any type, as a constant."""
+    if type_.kind is Kind.STRING:
+        return Operand(pa.nulls(1, pa.string()), np.zeros(1, bool), type_, True)
+    dtype = {Kind.DOUBLE: np.float64, Kind.BOOLEAN: np.bool_}.get(type_.kind, np.int64)
+    return Operand(np.zeros(1, dtype), np.zeros(1, bool), type_, True)
+
+
+def constant_operand(value: object, type_: DataType) -> Operand:
+    """A constant given as `Literal.value` is."""
+    if value is None or type_.kind is Kind.NULL:
+        return null_operand(type_)
+    if type_.kind is Kind.STRING:
+        assert isinstance(value, str), value
+        return Operand(pa.array([value], pa.string()), None, type_, True)
+    number: Any = value
+    if type_.kind is Kind.DECIMAL:
+        scaled = Decimal(number).scaleb(type_.scale)
+        assert scaled == int(scaled), f"{value!r} has more digits than {type_}"
+        number = int(scaled)
+    elif type_.kind is Kind.DATE and isinstance(value, dt.date):
+        number = value.toordinal() - EPOCH_ORDINAL
+    dtype = {Kind.DOUBLE: np.float64, Kind.BOOLEAN: np.bool_}.get(type_.kind, np.int64)
+    return Operand(np.array([number], dtype), None, type_, True)
+
+
+def column_operand(column: pa.Array | pa.ChunkedArray, type_: DataType, *, constant: bool = False) -> Operand:
+    """A column of rows; without a copy where its layout allows."""
+    array = column
+    if isinstance(column, pa.ChunkedArray):
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    wanted = arrow_type(type_)
+    if array.type != wanted:
+        array = array.cast(wanted)
+    valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
+    if type_.kind is Kind.STRING:
+        return Operand(array, valid, type_, constant)
+    return Operand(_values(array, type_.kind), valid, type_, constant)
+
+
+def _values(array: pa.Array, kind: Kind) -> Any:
+    start, count = array.offset, len(array)
+    if kind is Kind.NULL:
+        return np.zeros(count, np.int64)
+    data = array.buffers()[1]
+    if data is None or count == 0:
+        return np.zeros(count, {Kind.DOUBLE: np.float64, Kind.BOOLEAN: np.bool_}.get(kind, np.int64))
+    if kind is Kind.BOOLEAN:
+        return np.unpackbits(np.frombuffer(data, np.uint8), count=start + count, bitorder="little")[start:].view(bool)
+    if kind is Kind.DOUBLE:
+        return np.frombuffer(data, np.float64)[start : start + count]
+    if kind is Kind.DECIMAL:
+        return np.frombuffer(data, np.int64)[2 * start : 2 * (start + count) : 2]
+    if kind in (Kind.INT, Kind.DATE):
+        return np.frombuffer(data, np.int32)[start : start + count].astype(np.int64)
+    return np.frombuffer(data, np.int64)[start : start + count]
+
+
+def to_arrow(operand: Operand, rows_count: int) -> pa.Array:
+    """The operand as an Arrow array of its type, repeated for every row when it is constant."""
+    kind = operand.kind
+    if kind is Kind.NULL:
+        return pa.nulls(rows_count)
+    if operand.constant:
+        operand = _repeat(operand, rows_count)
+    if kind is Kind.STRING:
+        return operand.values
+    validity = None
+    if operand.valid is not None:
+        validity = pa.py_buffer(np.packbits(operand.valid, bitorder="little"))
+    if kind is Kind.BOOLEAN:
+        data = np.packbits(operand.values, bitorder="little")
+    elif kind is Kind.DECIMAL:
+        data = np.empty((rows_count, 2), np.int64)
+        data[:, 0] = operand.values
+        data[:, 1] = operand.values >> 63
+    elif kind in (Kind.INT, Kind.DATE):
+        data = operand.values.astype(np.int32)
+    else:
+        data = np.ascontiguousarray(operand.values)
+    return pa.Array.from_buffers(arrow_type(operand.type), rows_count, [validity, pa.py_buffer(data)])
+
+
+def _repeat(operand: Operand, rows_count: int) -> Operand:
+    valid = None if operand.valid is None else np.repeat(operand.valid, rows_count)
+    if operand.kind is Kind.STRING:
+        return Operand(operand.values.take(pa.array(np.zeros(rows_count, np.int64))), valid, operand.type, False)
+    return Operand(np.repeat(operand.values, rows_count), valid, operand.type, False)
+
+
+def in_range(values: Ints, valid: Bools | None, type_: DataType) -> Bools | None:
+    """`valid`, less the values that the integer-like `type_` cannot hold."""
+    kind = type_.kind
+    if kind is Kind.DECIMAL:
+        limit = 10**type_.precision - 1
+        return without(valid, (values < -limit) | (values > limit))
+    if kind in (Kind.INT, Kind.DATE):
+        return without(valid, (values < -(2**31)) | (values > 2**31 - 1))
+    return without(valid, values == _RESERVED)
+
+
+def to_double(operand: Operand) -> Doubles:
+    """The nearest doubles of numbers.
+
+    A decimal of up to 53 bits needs one correctly rounded division; a larger one goes through its text,
+    because dividing a rounded number would round twice.
+    """
+    values = operand.values
+    if operand.kind is Kind.DOUBLE:
+        return values  # type: ignore[no-any-return]  # Operand.values is Any: its dtype depends on the type
+    doubles: Doubles = values.astype(np.float64)
+    if operand.kind is Kind.DECIMAL and operand.type.scale:
+        doubles /= 10.0**operand.type.scale
+        large = np.flatnonzero(np.abs(values) > EXACT_DOUBLE_MAX)
+        if len(large):
+            exact = to_arrow(Operand(values[large], None, operand.type, False), len(large))
+            doubles[large] = pc.cast(pc.cast(exact, pa.string()), pa.float64()).to_numpy()
+    return doubles

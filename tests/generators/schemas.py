@@ -1,0 +1,86 @@
+"""Random catalogs: streams and tables over all eight types, reproducible from a seed.
+
+Columns of one type draw from one pool of values (`domains`), so any two of them can be joined.
+Names are short and lower or mixed case; the first letters say the type, which makes a failing text readable.
+"""
+
+from __future__ import annotations
+
+import random
+
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Catalog,
+    Column,
+    DataType,
+    Kind,
+    Stream,
+    Table,
+    decimal,
+)
+
+KEEPS_US: tuple[int | None, ...] = (None, 86_400_000_000, 3_600_000_000, 600_000_000)
+_PREFIXES = {
+    Kind.INT: "qty",
+    Kind.BIGINT: "big",
+    Kind.DOUBLE: "price",
+    Kind.DECIMAL: "fee",
+    Kind.STRING: "name",
+    Kind.BOOLEAN: "flag",
+    Kind.DATE: "day_",
+    Kind.TIMESTAMP: "seen",
+}
+_DECIMALS = tuple(decimal(p, s) for p, s in ((4, 1), (9, 2), (12, 4), (18, 0), (18, 6), (18, 18), (3, 3)))
+
+
+def random_type(rng: random.Random) -> DataType:
+    """One of the eight column types; decimals of several precisions."""
+    kind = rng.choice(list(_PREFIXES))
+    if kind is Kind.DECIMAL:
+        return rng.choice(_DECIMALS)
+    return {t.kind: t for t in (INT, BIGINT, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP)}[kind]
+
+
+def random_catalog(
+    seed: int,
+    *,
+    streams: int | None = None,
+    tables: int | None = None,
+    columns_max: int = 8,
+    keep_us: tuple[int | None, ...] = KEEPS_US,
+) -> Catalog:
+    """1–3 streams and 0–2 tables of 2–`columns_max` columns; a stream's time column is `ts`.
+
+    `streams` and `tables` fix the counts; `keep_us` lists what a stream's keep may be.
+    """
+    rng = random.Random(f"catalog {seed}")
+    n_streams = rng.randint(1, 3) if streams is None else streams
+    n_tables = rng.randint(0, 2) if tables is None else tables
+    stream_names = ["trade", "weather", "Quote"][:n_streams] + [f"stream{i}" for i in range(3, n_streams)]
+    table_names = ["stock", "Area"][:n_tables] + [f"table{i}" for i in range(2, n_tables)]
+    made_streams = {}
+    for name in stream_names:
+        columns = _columns(rng, rng.randint(1, columns_max - 1))
+        columns.insert(rng.randint(0, len(columns)), Column("ts", TIMESTAMP))
+        made_streams[name.lower()] = Stream(name, tuple(columns), time="ts", keep_us=rng.choice(keep_us))
+    made_tables = {}
+    for name in table_names:
+        key = Column("id", rng.choice((STRING, INT, BIGINT)))
+        columns = [key, *_columns(rng, rng.randint(1, columns_max - 1))]
+        made_tables[name.lower()] = Table(name, tuple(columns), key=key.name)
+    return Catalog(made_streams, made_tables)
+
+
+def _columns(rng: random.Random, n: int) -> list[Column]:
+    columns = []
+    for i in range(n):
+        type_ = random_type(rng)
+        name = f"{_PREFIXES[type_.kind]}{i}"
+        columns.append(Column(name.title() if rng.random() < 0.1 else name, type_))
+    return columns
