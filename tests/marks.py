@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 
-def few_are_quick(cases: Sequence[object], quick: int = 2) -> list[object]:
-    """The cases as parameters: the first few for `make quick`, the others only for `make test`."""
-    return [case if k < quick else pytest.param(case, marks=pytest.mark.slow) for k, case in enumerate(cases)]
+def few_are_quick(cases: Sequence[object], quick: int = 2, tested: int | None = None) -> list[object]:
+    """The cases as parameters: few for `make quick`, `tested` of them for `make test`, the rest for `make soak`."""
+    last = len(cases) if tested is None else tested
+    marks = (() if k < quick else pytest.mark.slow if k < last else pytest.mark.soak for k in range(len(cases)))
+    return [pytest.param(case, marks=mark) for case, mark in zip(cases, marks, strict=True)]

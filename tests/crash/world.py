@@ -218,7 +218,7 @@ class Reader(threading.Thread):
                     difference = differ(answer(text, {}, w.catalog, rows, w.state.now_us or 0), got)
                     assert difference is None, f"batch {now}: {text}\n{difference}"
                 self.rounds += 1
-                self.stopping.wait(0.3)
+                self.stopping.wait(1.0)
         except BaseException as error:  # handed to the test by `finish`
             self.error = error
 

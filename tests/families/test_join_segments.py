@@ -261,7 +261,7 @@ def expected_of(
     return sorted(expected)
 
 
-@pytest.mark.parametrize("keys", few_are_quick(list(KEYS)))
+@pytest.mark.parametrize("keys", few_are_quick(list(KEYS), quick=1))
 @pytest.mark.parametrize("streams", [(TRADE, QUOTE), (TRADE, TRADE)], ids=["two streams", "self-join"])
 def test_every_strategy_and_side_finds_what_the_twin_says(keys: str, streams: tuple[Stream, Stream]) -> None:
     seed = f"join {keys} {streams[1].name}"
@@ -301,7 +301,7 @@ def _difference(got: Triples, expected: Triples) -> tuple[Triples, Triples]:
     return sorted(set(got) - set(expected))[:5], sorted(set(expected) - set(got))[:5]
 
 
-@pytest.mark.parametrize("seed", few_are_quick(range(10)))
+@pytest.mark.parametrize("seed", few_are_quick(range(10), quick=1, tested=5))
 def test_random_sql_finds_what_its_condition_says(seed: int) -> None:
     """From text to pairs: random equi-joins through registration, by family; conditions by the evaluator."""
     catalog = random_catalog(seed, streams=1 + seed % 3, tables=0, columns_max=5)

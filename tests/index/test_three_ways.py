@@ -28,9 +28,15 @@ BATTERIES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", list(WAYS))
-@pytest.mark.parametrize("battery", list(BATTERIES))
+def cases() -> list[object]:
+    """Uncompiled runs are part of `make test`, and of the others one: checks take a minute to compile."""
+    tested = {(battery, way) for battery in BATTERIES for way in WAYS if way == "NUMBA_DISABLE_JIT"}
+    tested.add(("pairs", "NUMBA_BOUNDSCHECK"))
+    every = [(battery, way) for battery in BATTERIES for way in WAYS]
+    return [pytest.param(*case, marks=pytest.mark.slow if case in tested else pytest.mark.soak) for case in every]
+
+
+@pytest.mark.parametrize(("battery", "way"), cases())
 def test_the_battery_holds(battery: str, way: str) -> None:
     ignored = INFINITE if battery == "bands" else ()
     files = [str(HERE / f"{name}.py") for name in BATTERIES[battery]]

@@ -29,7 +29,7 @@ from weir.testing.arrow_types import arrow_schema
 
 TAU_US = START_US + SPAN_US * 3 // 4
 ORDERS = ("ordered", "shuffled", "clustered")
-QUERIES_PER_KIND = 180
+QUERIES_PER_KIND = 80
 PARTS = [
     part
     for line in (

@@ -28,7 +28,7 @@ from weir.sql.parse import parse
 from weir.testing import answer
 
 TAU_US = START_US + SPAN_US * 3 // 4
-QUERIES = 300
+QUERIES = 150
 PARTS = [
     part
     for line in (

@@ -42,7 +42,7 @@ def data(seed: int) -> tuple[Catalog, dict[str, pa.Table]]:
     return catalog, rows
 
 
-@pytest.mark.parametrize("seed", few_are_quick(range(40), quick=4))
+@pytest.mark.parametrize("seed", few_are_quick(range(40), quick=2, tested=20))
 def test_selections(seed: int) -> None:
     catalog, rows = data(seed)
     for number in range(seed * PER_CATALOG, (seed + 1) * PER_CATALOG):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import mmap
 import os
 import struct
@@ -99,9 +100,10 @@ def map_arrays(path: Path, verify: bool = False) -> tuple[dict[str, Array], dict
     content = json.loads(bytes(header))
     arrays: dict[str, Array] = {}
     for name, dtype, shape, start, array_checksum in content["arrays"]:
-        kind = np.dtype(dtype)
-        count = int(np.prod(shape, dtype=np.int64))
-        array = np.frombuffer(view, kind, count, start).reshape(shape) if count else np.empty(shape, kind)
+        count = math.prod(shape)
+        array = np.frombuffer(view, dtype, count, start) if count else np.empty(shape, dtype)
+        if len(shape) != 1:
+            array = array.reshape(shape)
         array.flags.writeable = False
         if verify and zlib.crc32(_bytes_of(array)) != array_checksum:
             raise StoreError(f"segment {path} is damaged: array '{name}' does not have its checksum")
