@@ -1,8 +1,8 @@
 """Kept rows of one side of a join of many streams: by every key of the side, and by every difference it has a part in.
 
 The same rows may be looked up from several other sides, by different keys, so a segment has an *edge* for each key and
-each band of the family that touches the side: `PartnerRows` with one order. Row ids, times and the attributes that
-standing queries mention are there once, with the first edge.
+each band of the family that touches the side. An edge is a `PartnerRows` with one order. Row ids, times and the
+attributes that standing queries mention are stored once, with the first edge.
 
 `Pool` is all segments of a side that a batch's events meet, as one sequence of positions; `EventRows` are the events.
 Both are read in the same way.
@@ -48,7 +48,7 @@ def links_of(family: ManyFamily, side: int) -> list[Link]:
 
 
 def order_of(family: ManyFamily, band: int, side: int) -> Expression:
-    """By what rows of a side are ordered for a band, over a row of the side."""
+    """The expression over rows of a side by which they are ordered for a band."""
     of = difference_of(family.bands[band])
     assert of is not None, "a band is a difference"
     return on_side(partner_order(of, side), {side: 0})
@@ -122,7 +122,7 @@ class ManyRows:
 
     @cached_property
     def reach(self) -> tuple[int, int]:
-        """The least and the greatest time; a segment has rows."""
+        """The least and the greatest time; a segment is never empty."""
         return int(self.times.min()), int(self.times.max())
 
     def codes_of_rows(self, edge: int) -> Ints:
@@ -178,7 +178,7 @@ class EventRows:
 
 
 class Pool:
-    """All kept rows of a side that events meet: positions go through its segments one after the other."""
+    """All kept rows of a side that events meet; positions number them segment after segment."""
 
     def __init__(self, parts: Sequence[ManyRows]) -> None:
         self.parts = [part for part in parts if len(part.row_ids)]
@@ -220,6 +220,6 @@ def _together(arrays: Sequence[Ints]) -> Ints:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Texts of any length, so that tables of several segments are alike."""
+    """The table with every text as a large string, so that tables of several segments have one schema."""
     fields = [pa.field(f.name, pa.large_string() if pa.types.is_string(f.type) else f.type) for f in table.schema]
     return table.cast(pa.schema(fields))
