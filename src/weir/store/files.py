@@ -124,7 +124,7 @@ class LocalFiles:
         final = self._absolute(path)
         try:
             created = False
-            if not os.path.exists(final):  # else spare the disk a file that cannot be linked
+            if not os.path.exists(final):  # if it exists, spare the disk a file that cannot be linked
                 temporary = self._write_temporary(data)
                 try:
                     created = _link(temporary, final)
@@ -317,7 +317,7 @@ class ObjectFiles:
         except (OSError, BaseError) as error:
             raise self._failed("delete", path, error) from error
         with contextlib.suppress(OSError):
-            os.unlink(self._cache / path)  # who has it mapped keeps it; nobody maps it anew
+            os.unlink(self._cache / path)  # a process that has it mapped keeps it; nobody maps it anew
 
     def local_path(self, path: str) -> Path | None:
         copy = self._cache / path

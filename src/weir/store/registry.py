@@ -9,9 +9,9 @@ The number of a document orders it: a batch whose plan says `registry = n` sees 
 stored: a group's first id is the number of ids given out before it, so ids are the same for every reader and never
 reused, because documents are never changed or deleted (a drop is one more document).
 
-A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id for each: of a group of n queries the
-first n ids are the queries', and stand for their first cores; the next n are their second cores', and so on. Matches,
-budgets and demotions are about cores; users see queries.
+A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id for each. In a group of n queries the
+first n ids are those of the queries and of their first cores, the next n those of their second cores, and so on.
+Matches, budgets and demotions are about cores; users see queries.
 
 In memory: one GroupRef a group, never an object a query; constants are memory-mapped when they are asked for.
 Cost: `refresh` reads new documents only (one probe if there are none), `group_of` is a binary search. The
@@ -85,7 +85,7 @@ class Registry:
         self._group_numbers: list[int] = []
         self._group_first_ids: list[int] = []
         self._dropped: Ids = np.empty(0, np.int64)  # sorted, unique
-        self._drop_numbers: Ids = np.empty(0, np.int64)  # of _dropped: the first document that drops it
+        self._drop_numbers: Ids = np.empty(0, np.int64)  # for each of _dropped the first document that drops it
         self._last_token = ""  # of the newest document, to tell whether a cache is about these documents
         self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
         self._opened = False  # whether a cache file was looked for
@@ -216,7 +216,7 @@ class Registry:
         return np.sort(np.concatenate(found))
 
     def queries_of(self, ids: Ids) -> Ids:
-        """By core the id of its query."""
+        """The id of each core's query."""
         if not len(ids) or not self._is_several:
             return ids
         first, count, _ = self._layout()
@@ -225,7 +225,7 @@ class Registry:
         return queries
 
     def _layout(self) -> tuple[Ids, Ids, Ids]:
-        """By group its first id, and how many queries and cores it has."""
+        """For each group its first id, and how many queries it has, and cores a query."""
         with self._lock:
             if self._arrays is None or len(self._arrays[0]) != len(self._groups):
                 rows = [(g.first_id, g.count, g.cores) for g in self._groups]
