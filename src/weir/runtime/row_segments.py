@@ -171,7 +171,7 @@ class PartnerSegments:
         digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
         before = self._tiers.get(folder, [])
         kept = []
-        for tier in self._with_new(self._expired(before, live), live, stream.keep_us):
+        for tier in self._with_new(self._live_tiers(before, live), live, stream.keep_us):
             if not (tier.path and asked <= tier.has and is_whole(self.files, tier.path)):
                 path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
                 inside = _inside(tier.first, tier.last, live)
@@ -190,7 +190,7 @@ class PartnerSegments:
             if entry.path.endswith(SUFFIX):
                 self.files.delete(entry.path)
 
-    def _expired(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
+    def _live_tiers(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
         """The tiers that have not expired, as they still hold kept row files; each with what is left of it."""
         inside = [(t, _inside(t.first, t.last, live)) for t in tiers]
         left = [(t, _tier(t.first, t.last, live)) for t, at in inside if at.stop > at.start]

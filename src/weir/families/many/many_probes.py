@@ -28,7 +28,7 @@ from weir.families.joins.join_family import on_side
 from weir.families.joins.partner_rows import keys_of
 from weir.families.many.many_family import ManyFamily
 from weir.families.many.many_limits import Limits
-from weir.families.many.many_rows import EventRows, ManyRows, Pool, links_of
+from weir.families.many.many_rows import EventRows, ManyRows, Pool, side_links
 from weir.index.joins.partners import locate
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 
@@ -247,7 +247,7 @@ class SymmetricJoin:
 
 def _links(family: ManyFamily) -> Iterator[Link]:
     for to in range(len(family.streams)):
-        for place, edge in enumerate(links_of(family, to)):
+        for place, edge in enumerate(side_links(family, to)):
             sides = family.keys[edge.key].sides if edge.key >= 0 else sorted(sources_of(family.bands[edge.band]))
             yield from (Link(start, to, place, edge.key, edge.band) for start in sides if start != to)
 

@@ -34,17 +34,17 @@ from weir.values.evaluate import evaluate
 _SHARED = ("row_ids", "times")  # arrays that all edges have
 
 
-class Link(NamedTuple):
+class SideLink(NamedTuple):
     """One way to look rows of a side up: by a key, or by a difference that is bounded."""
 
     key: int  # number among the family's keys, −1 for none
     band: int  # number among its bands, −1 for none
 
 
-def links_of(family: ManyFamily, side: int) -> list[Link]:
+def side_links(family: ManyFamily, side: int) -> list[SideLink]:
     """The edges of a side, in the order in which its segments have them."""
-    keys = [Link(k, -1) for k, key in enumerate(family.keys) if side in key.sides]
-    return keys + [Link(-1, b) for b, e in enumerate(family.bands) if side in sources_of(e)]
+    keys = [SideLink(k, -1) for k, key in enumerate(family.keys) if side in key.sides]
+    return keys + [SideLink(-1, b) for b, e in enumerate(family.bands) if side in sources_of(e)]
 
 
 def order_of(family: ManyFamily, band: int, side: int) -> Expression:
@@ -54,7 +54,7 @@ def order_of(family: ManyFamily, band: int, side: int) -> Expression:
     return on_side(partner_order(of, side), {side: 0})
 
 
-def _pair(family: ManyFamily, side: int, edge: Link) -> JoinFamily:
+def _pair(family: ManyFamily, side: int, edge: SideLink) -> JoinFamily:
     """An edge as a family of two: its rows are those of side 0."""
     if edge.key < 0:
         return JoinFamily((family.streams[side], family.streams[side]), ())
@@ -69,7 +69,7 @@ class ManyRows:
     def __init__(self, family: ManyFamily, side: int, edges: Sequence[PartnerRows]) -> None:
         self.family = family
         self.side = side
-        self.edges = edges  # as `links_of` has them
+        self.edges = edges  # as `side_links` has them
 
     @classmethod
     def build(
@@ -84,7 +84,7 @@ class ManyRows:
     ) -> ManyRows:
         """The segment of these rows with all of `columns`."""
         edges: list[PartnerRows] = []
-        for edge in links_of(family, side):
+        for edge in side_links(family, side):
             order = None if edge.band < 0 else order_of(family, edge.band, side)
             mine = columns if not edges else ()
             pair = _pair(family, side, edge)
