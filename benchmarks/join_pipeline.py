@@ -26,7 +26,8 @@ from benchmarks.workloads import JoinWorkload, w3_narrow
 from weir.api import Weir
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
+from weir.index.meeting.contract import Tuning
 from weir.runtime.calibration import load
 from weir.runtime.session import local_session
 from weir.store.arrays import read_arrays
@@ -80,7 +81,7 @@ def kernels(w: Weir, table: pa.Table, repeat: int = 3) -> float:
             side = s.family.streams.index("r")
             for rows in (p for p in partners if p.side == 1 - side):
                 muted = np.zeros(len(s.ids), np.uint8)
-                found = s.match(side, part, times, rows, muted, 2**40, costs=costs, strategy="auto")
+                found = s.match(side, part, times, rows, muted, 2**40, Tuning(costs=costs))
                 assert not isinstance(found, OverBudget), "the budget is boundless"
                 total += len(s.ids[found.slots])
         assert total > 0

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import BoxTable
-from weir.index.joins.planes import Plane
+from weir.index.box_tables import BoxTable
+from weir.index.meeting.planes import Plane
 
 DOMAIN = 10**9  # D: numbers are drawn from 0..D
 MATCHES = 10.0  # queries an event should match

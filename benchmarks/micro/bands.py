@@ -29,13 +29,13 @@ from benchmarks.micro.joins import id_write_rates
 from benchmarks.micro.timing import events_within, rate
 from benchmarks.peers.bands import PEERS, BandPeer, joined_rows, scan
 from benchmarks.workloads import BandWorkload, w4, w4_even
-from weir.index.bands.costs import NAMES as STRATEGIES
-from weir.index.bands.index import BandIndex
-from weir.index.bands.layout import Meeting
-from weir.index.bands.runs import make_run
-from weir.index.boxes import Matches
-from weir.index.joins.planes import Plane
+from weir.index.bands.band_index import BandIndex
+from weir.index.bands.band_strategies import NAMES as STRATEGIES
+from weir.index.box_tables import Matches
 from weir.index.keys import KEY_MAX, NULL_KEY
+from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.partner_runs import make_run
+from weir.index.meeting.planes import Plane
 
 BATCH = 200_000
 IDS_MAX = 100_000_000
@@ -69,7 +69,7 @@ class Standing:
             if order:
                 b = np.sort(b)
             begin, end = np.zeros(len(b), np.int64), np.full(len(b), len(self.workload.rows))
-            found = self.index.search(Meeting(begin, b, begin, end), run, self.muted, _ANY, strategy=strategy)
+            found = self.index.search(band_meeting(begin, b, begin, end, run), self.muted, _ANY, Tuning(strategy))
             assert isinstance(found.matches, Matches), "the budget is boundless"
             return found.matches, found.choices
 

@@ -37,9 +37,11 @@ from benchmarks.micro.timing import events_within, rate, seconds_of
 from benchmarks.peers.peer import JoinPeer
 from benchmarks.peers.registry import JOIN_NAMES, load_join
 from benchmarks.workloads import JOINS, JoinWorkload, w3_even
-from weir.index.boxes import Matches
-from weir.index.joins.partners import build_partners, locate
-from weir.index.joins.search import STRATEGIES, JoinIndex, batch_order
+from weir.index.box_tables import Matches
+from weir.index.joins.join_index import JoinIndex, batch_order
+from weir.index.joins.join_strategies import NAMES as STRATEGIES
+from weir.index.meeting.contract import Tuning, plain_meeting
+from weir.index.meeting.partners import build_partners, locate
 
 BATCH = 200_000  # events
 IDS_MAX = 100_000_000  # a batch of broad queries is cut to about so many ids
@@ -82,7 +84,8 @@ class Standing:
             permutation = batch_order(keys, a)
             keys, a = keys[permutation], a[permutation]
         begin, end = locate(self.partners, keys)
-        found = self.index.search(a, begin, end, self.partners.values, self.muted, _ANY, strategy=strategy)
+        meeting = plain_meeting(a, begin, end, self.partners.values)
+        found = self.index.search(meeting, self.muted, _ANY, Tuning(strategy))
         assert isinstance(found.matches, Matches), "the budget is boundless"
         return found.matches, found.choices
 

@@ -29,7 +29,7 @@ from benchmarks.micro.timing import events_within, rate
 from benchmarks.peers.registry import NAMES, load
 from benchmarks.peers.strategies import search_in_threads
 from benchmarks.workloads import WORKLOADS, Workload
-from weir.index.boxes import Matches
+from weir.index.box_tables import Matches
 from weir.index.strategies import STRATEGIES, Strategy
 from weir.index.warm import warm
 

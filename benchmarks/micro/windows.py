@@ -25,8 +25,8 @@ import numpy as np
 
 from benchmarks.exhibits.ssi.windows import ANY, NEW, measure_windows, with_windows
 from benchmarks.exhibits.ssi.workload import clustered, table_one
-from weir.index.windows.index import WindowIndex
-from weir.index.windows.strategies import STRATEGIES
+from weir.index.windows.window_index import WindowIndex
+from weir.index.windows.window_strategies import NAMES as STRATEGIES
 
 SERIES = (*STRATEGIES, "join-first" + NEW, "ssi" + NEW)
 RATIO_MAX = 1.1

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.peers.peer import Answer, JoinPeer
 from benchmarks.workloads import JoinWorkload
-from weir.index.joins.partners import build_partners, locate
+from weir.index.meeting.partners import build_partners, locate
 
 _IDS = 1 << 22  # room for ids; a full buffer is put aside and another taken
 

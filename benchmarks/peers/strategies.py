@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.peers.peer import Answer, Peer
 from benchmarks.workloads import Workload
-from weir.index.boxes import Matches
+from weir.index.box_tables import Matches
 from weir.index.strategies import STRATEGIES, Strategy
 
 

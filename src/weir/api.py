@@ -21,6 +21,7 @@ from weir.answer.describe import describe
 from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
 from weir.answer.standing import Library
 from weir.errors import PushError, QueryError, RegisterError, RunError, StoreError, StreamError, did_you_mean
+from weir.families.forms import with_known_strategies
 from weir.plan.registration import constants_table, plan_registration
 from weir.runtime import session as sessions
 from weir.runtime.intake import as_table, parse_columns, parse_length, rows_for
@@ -73,7 +74,7 @@ class Weir:
         clock: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        self.settings = Settings.of(settings)
+        self.settings = with_known_strategies(Settings.of(settings))
         self.files = open_files(location)
         self.identity = identity(self.files, clock)
         self.catalog_log = CatalogLog(self.files)

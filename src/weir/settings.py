@@ -1,6 +1,7 @@
 """Every setting: name, default, unit, one line. Units are the last part of the name.
 
-Settings are given to `weir.open(path, settings={...})`; unknown names are refused.
+Settings are given to `weir.open(path, settings={...})`; unknown names are refused, and so are strategies that there are
+not (`weir.families.forms`, which knows them).
 """
 
 from __future__ import annotations
@@ -9,9 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from weir.errors import OpenError, did_you_mean
-
-STRATEGIES = ("grid", "predicate", "scan")
-JOIN_STRATEGIES = ("auto", "vanilla", "join-first", "select-first", "ssi", "hotspot", "sweep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,4 @@ class Settings:
             ok = isinstance(value, (int, float)) if wanted is float else isinstance(value, wanted)
             if not ok or isinstance(value, bool):
                 raise OpenError(f"setting '{name}' takes {wanted.__name__}, got {value!r}")
-        for name, names in (("strategy", STRATEGIES), ("join_strategy", JOIN_STRATEGIES)):
-            if name in given and given[name] not in names:
-                raise OpenError(f"setting '{name}' is one of {', '.join(names)}, got {given[name]!r}")
         return replace(cls(), **given)  # type: ignore[arg-type]  # names and types were checked just above

@@ -21,7 +21,7 @@ import weir
 from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
-from weir.index.joins.search import STRATEGIES
+from weir.index.joining.kinds import SELECT_STRATEGIES as STRATEGIES
 from weir.testing import differ
 from weir.testing.direct import DirectWeir
 

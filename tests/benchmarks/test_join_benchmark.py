@@ -13,7 +13,7 @@ from benchmarks import run
 from benchmarks.micro import joins
 from benchmarks.peers.select_join_scan import joined_rows, scan
 from benchmarks.workloads import JOINS, JoinWorkload, w3_broad, w3_even, w3_narrow
-from weir.index.joins.planes import Plane
+from weir.index.meeting.planes import Plane
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

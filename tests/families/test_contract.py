@@ -20,7 +20,7 @@ from weir.families import forms
 from weir.families.contract import Checked, Form, Needs, NewRows, Results, Seen, Tuning
 from weir.families.members import Group
 from weir.families.query_parts import condition_of
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
 from weir.settings import Settings
 from weir.store.arrays import read_arrays
 from weir.store.ledger import Ledger

@@ -18,7 +18,7 @@ from weir.families.many import many_family
 from weir.families.many.many_rows import EventRows, ManyRows, Pool
 from weir.families.many.many_segments import ManySegment
 from weir.families.members import Group
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.plan.registration import constants_table, plan_registration
 from weir.settings import Settings

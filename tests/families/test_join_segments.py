@@ -62,15 +62,17 @@ from weir.algebra.schema import (
 from weir.errors import RegisterError
 from weir.families.joins import join_segments
 from weir.families.joins.join_family import joined
-from weir.families.joins.join_matching import CHOICES, JoinMatches
+from weir.families.joins.join_matching import JoinMatches
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
-from weir.index.bands.costs import STRATEGIES as BAND_STRATEGIES
-from weir.index.boxes import OverBudget
-from weir.index.joins.costs import DEFAULT, make_costs
-from weir.index.joins.search import STRATEGIES
-from weir.index.windows.routing import FORCED
+from weir.index.bands.band_costs import N_STRATEGIES as N_BAND_STRATEGIES
+from weir.index.box_tables import OverBudget
+from weir.index.joining.kinds import BAND_STRATEGIES, DEFAULT, make_costs
+from weir.index.joining.kinds import SELECT_STRATEGIES as STRATEGIES
+from weir.index.joining.kinds import STRATEGIES as CHOICES
+from weir.index.joining.kinds import WINDOW_STRATEGIES as FORCED
+from weir.index.meeting.contract import Tuning
 from weir.plan.registration import constant_value, constants_table, plan_registration
 from weir.settings import Settings
 from weir.store.row_files import times_us
@@ -289,7 +291,7 @@ def test_every_strategy_and_side_finds_what_the_twin_says(keys: str, streams: tu
         rows = partner_rows(segment, 1 - side, others.table, others.ids, others.times)
         for strategy in WAYS:
             version = versions[rng.random() < 0.5]
-            found = version.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS, strategy=strategy)
+            found = version.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS, Tuning(strategy))
             got = triples(version, side, found, events.ids)
             assert got == expected, (seed, side, strategy, _difference(got, expected))
         found = segment.match(side, events.table, events.times, rows, muted, ALL_PAIRS)
@@ -344,7 +346,7 @@ def test_random_sql_finds_what_its_condition_says(seed: int) -> None:
             unmuted = np.zeros(len(segment.ids), np.uint8)
             for strategy in ("auto", STRATEGIES[(seed + side) % len(STRATEGIES)]):
                 found = segment.match(
-                    side, tables[streams[side].name], times[side], rows, unmuted, ALL_PAIRS, strategy=strategy
+                    side, tables[streams[side].name], times[side], rows, unmuted, ALL_PAIRS, Tuning(strategy)
                 )
                 got = triples(segment, side, found, ids)
                 assert got == expected, (seed, family.name, side, strategy, _difference(got, expected))
@@ -366,15 +368,15 @@ def test_the_given_costs_choose_the_strategy_of_a_band_join() -> None:
         expected = segment.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS)
         pairs = triples(segment, side, expected, events.ids)
         assert pairs
-        for number, name in enumerate(BAND_STRATEGIES):
+        for number, name in enumerate(BAND_STRATEGIES[:N_BAND_STRATEGIES]):
             weights = np.full(DEFAULT.bands.shape, 1e6)
             weights[number] = 1e-6
-            costs = make_costs(DEFAULT.terms, weights)
-            found = segment.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS, costs=costs)
+            tuning = Tuning(costs=make_costs(DEFAULT.terms, weights))
+            found = segment.match(side, events.table, events.times, rows, unmuted, ALL_PAIRS, tuning)
             assert triples(segment, side, found, events.ids) == pairs, name
             assert isinstance(found, JoinMatches)
             chosen = {CHOICES[k] for k in np.flatnonzero(found.choices)}
-            assert chosen == {f"band {name}"}, side
+            assert chosen == {name}, side
 
 
 def _expected_of_sql(

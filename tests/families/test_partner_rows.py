@@ -13,8 +13,8 @@ from weir.algebra.nodes import ColumnRef
 from weir.algebra.schema import BIGINT, DOUBLE, INT, STRING, DataType
 from weir.families.joins.join_family import JoinFamily
 from weir.families.joins.partner_rows import PartnerRows
-from weir.index.joins.partners import locate
 from weir.index.keys import NULL_KEY
+from weir.index.meeting.partners import locate
 from weir.index.strings import build, find
 from weir.store.segment_files import map_arrays, write_arrays
 

@@ -43,7 +43,7 @@ from weir.errors import RegisterError
 from weir.families.forms import FORMS
 from weir.families.selections import selection_segments
 from weir.families.selections.selection_family import Group, Segment, check, describe, refusal
-from weir.index.boxes import Matches, OverBudget
+from weir.index.box_tables import Matches, OverBudget
 from weir.index.strategies import STRATEGIES
 from weir.settings import Settings
 from weir.values.codec import canonical, from_json, to_json

@@ -16,7 +16,7 @@ from weir.algebra.schema import Stream
 from weir.errors import RegisterError
 from weir.families.query_parts import parts_of
 from weir.families.selections.selection_family import Group, Segment, describe
-from weir.index.boxes import Matches
+from weir.index.box_tables import Matches
 from weir.index.strategies import STRATEGIES
 from weir.plan.registration import Registration, constant_value, constants_table, plan_registration
 from weir.settings import Settings

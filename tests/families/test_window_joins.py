@@ -10,14 +10,15 @@ import pytest
 
 from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
 from weir.families.joins.join_family import joined
-from weir.families.joins.join_matching import CHOICES, JoinMatches
+from weir.families.joins.join_matching import JoinMatches
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
-from weir.index.joins import pairs
-from weir.index.joins.search import STRATEGIES
-from weir.index.windows import routing
-from weir.index.windows.routing import FORCED
+from weir.index.joining import pairs, routing
+from weir.index.joining.kinds import SELECT_STRATEGIES as STRATEGIES
+from weir.index.joining.kinds import STRATEGIES as CHOICES
+from weir.index.joining.kinds import WINDOW_STRATEGIES as FORCED
+from weir.index.meeting.contract import Tuning
 from weir.plan.registration import constants_table, plan_registration
 from weir.settings import Settings
 
@@ -104,7 +105,7 @@ def match(
             columns=segment.asked(1 - side),
         )
         unmuted = np.zeros(len(segment.ids), np.uint8)
-        matches = segment.match(side, table, events.times, rows, unmuted, ALL_PAIRS, strategy=strategy)
+        matches = segment.match(side, table, events.times, rows, unmuted, ALL_PAIRS, Tuning(strategy))
         assert isinstance(matches, JoinMatches)
         event = np.repeat(matches.events, np.diff(matches.offsets)).tolist()
         queries = segment.ids[matches.slots].tolist()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import BoxTable
+from weir.index.box_tables import BoxTable
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 

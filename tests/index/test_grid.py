@@ -10,7 +10,7 @@ from tests.index.random_tables import draw
 from tests.index.test_strategies import SCALE, SEEDS
 from tests.oracle import naive_boxes as naive
 from weir.index import layout as columns
-from weir.index.boxes import BoxTable, Matches
+from weir.index.box_tables import BoxTable, Matches
 from weir.index.grid import GridIndex
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.layout import Layout

@@ -10,7 +10,8 @@ import pytest
 from tests.marks import few_are_quick
 from tests.oracle.naive_stabbing import least_cost, stabbed, stabbing_points
 from weir.index.histograms import EqualWidth, height_at
-from weir.index.interval_histograms import (
+from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.papers.interval_histograms import (
     StepFunction,
     _by_cardinality,
     _by_error,
@@ -20,7 +21,6 @@ from weir.index.interval_histograms import (
     peaked_histogram,
     stabbing_histogram,
 )
-from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))  # small where kernels are not compiled
 

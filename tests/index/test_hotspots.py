@@ -10,8 +10,8 @@ import pytest
 from tests.index.interval_histories import KINDS, history
 from tests.marks import few_are_quick
 from tests.oracle.naive_stabbing import stabbing_points
-from weir.index.hotspots import HotspotTracker
-from weir.index.stabbing_triggers import TRIGGERS
+from weir.index.papers.hotspots import HotspotTracker
+from weir.index.papers.stabbing_triggers import TRIGGERS
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 HISTORIES = int(1_014 * SCALE)

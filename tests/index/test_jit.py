@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.workloads import w2
 from weir.index import jit
-from weir.index.boxes import BoxTable
+from weir.index.box_tables import BoxTable
 from weir.index.jit import KERNELS, kernel
 from weir.index.strategies import STRATEGIES
 from weir.index.warm import warm

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weir.index import ranks
-from weir.index.boxes import BoxTable, read_only
+from weir.index.box_tables import BoxTable, read_only
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
 SHAPES = ["uniform", "clustered", "dense", "extreme", "few", "powers"]

@@ -13,8 +13,9 @@ from tests.index.interval_histories import KINDS, history
 from tests.marks import few_are_quick
 from tests.oracle.naive_stabbing import fewest_points, stabbing_points
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.stabbing import StabbingPartition, canonical
-from weir.index.stabbing_triggers import TRIGGERS, Interval
+from weir.index.papers.stabbing_partition import StabbingPartition
+from weir.index.papers.stabbing_triggers import TRIGGERS, Interval
+from weir.index.stabbing import canonical
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 HISTORIES = int(1_014 * SCALE)  # 26 for each kind and trigger

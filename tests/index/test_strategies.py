@@ -16,7 +16,7 @@ from tests.index.random_tables import Case, draw
 from tests.marks import few_are_quick
 from tests.oracle import naive_boxes as naive
 from weir.index import blocks, grid, probing
-from weir.index.boxes import BoxTable, Matches, OverBudget
+from weir.index.box_tables import BoxTable, Matches, OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.strategies import STRATEGIES, Strategy
 

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from weir.errors import OpenError
-from weir.index.bands import costs as band_costs
-from weir.index.bands.index import BandIndex
-from weir.index.joins.costs import DEFAULT, HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
-from weir.index.joins.search import STRATEGIES
+from weir.index.bands import band_costs, band_strategies
+from weir.index.bands.band_index import BandIndex
+from weir.index.joining.kinds import DEFAULT
+from weir.index.joins.join_costs import HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
+from weir.index.joins.join_strategies import NAMES as STRATEGIES
 from weir.runtime import band_calibration, calibration, fits
 from weir.runtime.calibration import Calibration, JoinWorkload, calibrate, draw, fit_terms, load, main, measure, store
 from weir.runtime.fits import Fit, fit_each
 from weir.store.files import LocalFiles, ObjectFiles, open_files
+
+BAND_STRATEGIES = band_strategies.NAMES[: band_costs.N_STRATEGIES]
 
 TINY_BANDS = (
     band_calibration.BandWorkload(300, 400, True, 1e-3, 0.1, 5, 0.5, 5_000, False),
@@ -120,9 +123,7 @@ def test_quantiles_of_student(freedom: int, expected: float) -> None:
 
 
 def some_fit(weight: float = 2.0) -> Calibration:
-    return Calibration(
-        the_same(weight, STRATEGIES, TERMS), the_same(weight + 1, band_costs.STRATEGIES, band_costs.TERMS)
-    )
+    return Calibration(the_same(weight, STRATEGIES, TERMS), the_same(weight + 1, BAND_STRATEGIES, band_costs.TERMS))
 
 
 def the_same(weight: float, strategies: tuple[str, ...], names: tuple[str, ...]) -> Fit:
@@ -244,7 +245,7 @@ def test_workloads_have_the_asked_characteristics() -> None:
     selected -= np.searchsorted(np.sort(plane.a_hi), events.a, side="left")
     assert selected.mean() / shape.n_boxes == pytest.approx(shape.selection, rel=0.2)
     for begin, end in zip(events.begin.tolist(), events.end.tolist(), strict=True):
-        assert bool(np.all(np.diff(events.values[begin:end]) >= 0))
+        assert bool(np.all(np.diff(events.run.values[begin:end]) >= 0))
     again, _ = draw(shape, 2_000, seed=8)
     assert all(np.array_equal(x, y) for x, y in zip(plane, again, strict=True))
 
@@ -269,7 +270,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = main(str(tmp_path), quick=True)
     joins, bands = printed.split("\n\nband joins\n")
     assert {line.split()[0] for line in joins.splitlines()[1:]} == set(STRATEGIES)
-    assert {line.split()[0] for line in bands.splitlines()[1:]} == set(band_costs.STRATEGIES)
+    assert {line.split()[0] for line in bands.splitlines()[1:]} == set(BAND_STRATEGIES)
     assert bands.count("median error") == band_costs.N_STRATEGIES
     found = load(LocalFiles(tmp_path))
     assert found is not DEFAULT
@@ -304,9 +305,9 @@ def test_measuring_bands_gives_a_cost_for_every_event_and_strategy(monkeypatch: 
 
 def test_terms_of_bands_are_what_the_table_says() -> None:
     """A whole run with a ladder of units; other cases are compared event by event where indexes are tested."""
-    plane, events, run = band_calibration.draw(TINY_BANDS[0], 10, seed=4)
+    plane, events = band_calibration.draw(TINY_BANDS[0], 10, seed=4)
     index = BandIndex.build(plane, is_double=False)
-    table = band_calibration.term_table(index, events, run)
+    table = band_calibration.term_table(index, events)
     of = {name: k for k, name in enumerate(band_costs.TERMS)}
     arrays = index.arrays()
     n, m, classes, groups = 300, 400, len(arrays["bands_longest"]), len(arrays["bands_points"])

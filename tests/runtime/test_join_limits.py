@@ -9,7 +9,7 @@ import pytest
 
 import weir
 from weir.api import Weir
-from weir.index.joins import pairs
+from weir.index.joining import pairs
 from weir.testing.direct import DirectWeir
 
 SECOND_US = 1_000_000

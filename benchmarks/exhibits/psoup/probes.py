@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s
+from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar
-from weir.index.joins.instructions import cycles
+from weir.index.meeting.instructions import cycles
 
 EQ, LT, LE, GT, GE = range(5)
 FLIPPED = (EQ, GT, GE, LT, LE)  # x op y is y FLIPPED[op] x

@@ -19,7 +19,7 @@ from benchmarks.exhibits.exhibit import Check, Exhibit, Number, Run, Size, at_le
 from benchmarks.exhibits.psoup.probes import EQ, FLIPPED, GE, GT, LE, LT, PROBES, Factors, Ordered, ordered, spent
 from benchmarks.exhibits.psoup.workload import draw_constants, draw_values
 from benchmarks.exhibits.ssi.rates import typical
-from weir.index.boxes import Int64s
+from weir.index.box_tables import Int64s
 from weir.runtime.calibration import ns_per_cycle
 
 INEQUALITIES = (LT, LE, GT, GE)

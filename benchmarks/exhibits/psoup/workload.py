@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.index.boxes import Int64s
+from weir.index.box_tables import Int64s
 
 VALUE_MAX = 255
 STEP = 32

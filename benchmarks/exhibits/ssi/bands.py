@@ -18,12 +18,12 @@ import numpy as np
 
 from benchmarks.exhibits.ssi.rates import append_seconds, typical
 from benchmarks.exhibits.ssi.workload import stabbing_number
-from weir.index.bands.index import BandIndex
-from weir.index.bands.layout import Meeting
-from weir.index.bands.runs import make_run
-from weir.index.boxes import Int64s, Matches
-from weir.index.joins.planes import Plane
+from weir.index.bands.band_index import BandIndex
+from weir.index.box_tables import Int64s, Matches
 from weir.index.keys import KEY_MAX, NULL_KEY
+from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.partner_runs import make_run
+from weir.index.meeting.planes import Plane
 from weir.runtime.calibration import ns_per_cycle
 
 DOMAIN = 1_000_000
@@ -74,12 +74,13 @@ def measure_bands(workloads: Sequence[BandJoins], strategies: Sequence[str], rep
     for w in workloads:
         n = len(w.lo)
         index = BandIndex.build(Plane(np.full(n, NULL_KEY), np.full(n, KEY_MAX), w.lo, w.hi), is_double=False)
+        silent = index.silent()
         runs = {name: make_run(w.rows, False, is_one=name == LADDER) for name in strategies}
         begin, end = np.zeros(len(w.events), np.int64), np.full(len(w.events), len(w.rows))
         agreed: Matches | None = None
         for name in strategies:
-            events = Meeting(begin, w.events, begin, end)
-            matches = index.search(events, runs[name], np.zeros(n, np.uint8), 2**40, strategy=_plain(name)).matches
+            events = band_meeting(begin, w.events, begin, end, runs[name])
+            matches = index.search(events, np.zeros(n, np.uint8), 2**40, Tuning(_plain(name))).matches
             assert isinstance(matches, Matches), "the budget is boundless"
             assert agreed is None or np.array_equal(agreed.slots, matches.slots), f"{name} finds other queries"
             agreed = matches
@@ -89,9 +90,10 @@ def measure_bands(workloads: Sequence[BandJoins], strategies: Sequence[str], rep
         for k in range(repeats):
             for first in range(0, len(w.events), BLOCK):
                 block = slice(first, first + BLOCK)
-                events = Meeting(begin[block], w.events[block], begin[block], end[block])
+                of = begin[block], w.events[block], begin[block], end[block]
                 for name in strategies:
-                    spent[name][k, block] = index.cycles(events, runs[name], _plain(name), silent=name == "ssi")
+                    searched = silent if name == "ssi" else index
+                    spent[name][k, block] = searched.cycles(band_meeting(*of, runs[name]), _plain(name))
             appends.append(append_seconds(agreed, n))
         reported = float(np.diff(agreed.offsets).mean())
         output_s = reported * float(np.median(appends))

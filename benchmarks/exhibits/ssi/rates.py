@@ -27,8 +27,9 @@ import numpy.typing as npt
 
 from benchmarks.exhibits.exhibit import Number
 from benchmarks.exhibits.ssi.workload import ALPHA, SelectJoins
-from weir.index.boxes import Int32s, Int64s, Matches
-from weir.index.joins.search import JoinIndex
+from weir.index.box_tables import Int32s, Int64s, Matches
+from weir.index.joins.join_index import JoinIndex
+from weir.index.meeting.contract import Tuning
 from weir.runtime.calibration import ns_per_cycle
 
 BLOCK = 20  # events that one strategy handles before the next one has its turn
@@ -107,8 +108,8 @@ def warm_rate(workload: SelectJoins, strategy: str, repeats: int) -> float:
     Compared with the rate on different events this tells what a strategy spends on waiting for memory.
     """
     index = JoinIndex.build(workload.plane, strategies=(strategy,))
-    a, begin, end = (np.repeat(array, WARMING) for array in (workload.a, workload.begin, workload.end))
-    runs = [index.cycles(a, begin, end, workload.values, strategy)[WARMING - 1 :: WARMING] for _ in range(repeats)]
+    events = workload.meeting.at(np.repeat(np.arange(len(workload.a)), WARMING))
+    runs = [index.cycles(events, strategy)[WARMING - 1 :: WARMING] for _ in range(repeats)]
     return 1e9 / ns_per_cycle() / max(typical(np.stack(runs).astype(np.float64)), 1.0)
 
 
@@ -122,9 +123,7 @@ def _agreed(index: JoinIndex, workload: SelectJoins, strategies: Sequence[str]) 
     muted = np.zeros(len(workload.plane.a_lo), dtype=np.uint8)
     agreed: Matches | None = None
     for name in strategies:
-        found = index.search(
-            workload.a, workload.begin, workload.end, workload.values, muted, 2**40, strategy=name
-        ).matches
+        found = index.search(workload.meeting, muted, 2**40, Tuning(name)).matches
         assert isinstance(found, Matches), "the budget is boundless"
         if agreed is not None:
             same = np.array_equal(agreed.offsets, found.offsets) and np.array_equal(agreed.slots, found.slots)

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.exhibits.exhibit import Exhibit, Run, Size, at_most, by_size
 from benchmarks.exhibits.ssi.bands import band_joins
-from weir.index.stabbing import StabbingPartition
+from weir.index.papers.stabbing_partition import StabbingPartition
 
 EPSILON = 3.0  # as in the paper
 _BLOCK = 1_000  # entries of a block of the sorted list

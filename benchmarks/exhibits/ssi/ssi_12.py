@@ -21,11 +21,13 @@ import numpy as np
 
 from benchmarks.exhibits.exhibit import Check, Exhibit, Number, Run, Size, at_least, at_most, by_size
 from benchmarks.exhibits.ssi.workload import ALPHA, DOMAIN, SelectJoins, hotspot_share, range_a
-from weir.index.boxes import Int64s
-from weir.index.joins.costs import DEFAULT, Costs
-from weir.index.joins.partners import build_partners, locate
-from weir.index.joins.planes import Plane, check
-from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.index.box_tables import Int64s
+from weir.index.joining.kinds import DEFAULT
+from weir.index.joins.join_index import JoinIndex
+from weir.index.joins.join_strategies import NAMES as STRATEGIES
+from weir.index.meeting.contract import Costs, Tuning
+from weir.index.meeting.partners import build_partners, locate
+from weir.index.meeting.planes import Plane, check
 from weir.runtime.calibration import calibrate, ns_per_cycle
 
 FOUR = ("vanilla", "join-first", "select-first", "hotspot")  # the strategies of SSI 4.1
@@ -53,13 +55,13 @@ class Routed(NamedTuple):
 def routed(workload: SelectJoins, costs: Costs, repeats: int, index: JoinIndex | None = None) -> Routed:
     """Run every strategy on every event and route the events; repetitions go round over the strategies."""
     index = index or JoinIndex.build(workload.plane, alpha=ALPHA)
-    batch = (workload.a, workload.begin, workload.end)
+    batch = workload.meeting
     spent = np.full((len(workload.a), len(STRATEGIES)), np.inf)
     for _ in range(repeats):
         for s, name in enumerate(STRATEGIES):
-            spent[:, s] = np.minimum(spent[:, s], index.cycles(*batch, workload.values, name))
+            spent[:, s] = np.minimum(spent[:, s], index.cycles(batch, name))
     spent *= ns_per_cycle()
-    estimates = index.estimates(*batch, costs=costs, m_rows=len(workload.values))
+    estimates = index.estimates(batch, Tuning(costs=costs))
     route_ns = _route_ns(index, workload, costs)
     four = [STRATEGIES.index(name) for name in FOUR]
     of_four, events = spent[:, four], np.arange(len(spent))
@@ -85,12 +87,12 @@ def routed(workload: SelectJoins, costs: Costs, repeats: int, index: JoinIndex |
 def _route_ns(index: JoinIndex, workload: SelectJoins, costs: Costs) -> float:
     """What estimating and choosing cost an event: a long batch, so that the call itself does not count."""
     times = max(20_000 // len(workload.a), 1)
-    batch = [np.tile(array, times) for array in (workload.a, workload.begin, workload.end)]
+    batch = workload.meeting.at(np.tile(np.arange(len(workload.a)), times))
     took = []
     for _ in range(5):
         begun = time.perf_counter_ns()
-        index.estimates(*batch, costs=costs, m_rows=len(workload.values))
-        took.append((time.perf_counter_ns() - begun) / len(batch[0]))
+        index.estimates(batch, Tuning(costs=costs))
+        took.append((time.perf_counter_ns() - begun) / len(batch.a))
     return min(took)
 
 

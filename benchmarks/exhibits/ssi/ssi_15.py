@@ -8,7 +8,7 @@ import itertools
 from benchmarks.exhibits.exhibit import Exhibit, Run, Size, at_least, at_most, by_size, spread
 from benchmarks.exhibits.ssi.ssi_12 import events, figures, fitted, queries, routed
 from benchmarks.exhibits.ssi.workload import ALPHA
-from weir.index.joins.search import JoinIndex
+from weir.index.joins.join_index import JoinIndex
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.exhibits.exhibit import Check, Exhibit, Size, at_least, by_size
-from weir.index.boxes import Int64s
+from weir.index.box_tables import Int64s
 from weir.index.stabbing import canonical
 
 SKEWS = (1.0, 1.05, 1.1, 1.15, 1.2)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.exhibits.exhibit import Check, Exhibit, Run, Size, by_size
-from weir.index.boxes import Int64s
-from weir.index.joins.costs import HOTSPOT, JOIN_FIRST, N_STRATEGIES, N_TERMS, SELECT_FIRST, TERMS, VANILLA
-from weir.index.joins.partners import build_partners, locate
+from weir.index.box_tables import Int64s
+from weir.index.joins.join_costs import HOTSPOT, JOIN_FIRST, N_STRATEGIES, N_TERMS, SELECT_FIRST, TERMS, VANILLA
+from weir.index.meeting.partners import build_partners, locate
 from weir.runtime.calibration import JoinWorkload, fit_terms, measure
 from weir.runtime.fits import interval_of_slope
 
@@ -27,7 +27,7 @@ class Parameter(NamedTuple):
 
     name: str
     strategy: int
-    term: str  # of weir.index.joins.costs
+    term: str  # of weir.index.joins.join_costs
 
 
 PARAMETERS = (

@@ -18,10 +18,11 @@ import numpy as np
 
 from benchmarks.exhibits.ssi.rates import append_seconds, typical
 from benchmarks.exhibits.ssi.workload import SelectJoins
-from weir.index.boxes import Matches
-from weir.index.windows.index import WindowIndex, meeting
+from weir.index.box_tables import Matches
+from weir.index.meeting.contract import Meeting, Tuning, timed_meeting
 from weir.index.windows.skylines import COUNT
-from weir.index.windows.strategies import Ages, Meeting, Standing
+from weir.index.windows.window_index import WindowIndex
+from weir.index.windows.window_layout import Ages, Kept
 from weir.runtime.calibration import ns_per_cycle
 
 HORIZON = 1_000_000_000
@@ -40,14 +41,9 @@ class WindowJoins(NamedTuple):
     @property
     def joining(self) -> float:
         """m_b: rows that are within the longest window of an event, on average."""
-        recent = self.events.newest.times >= HORIZON - int(self.ages.most.max())
+        recent = self.events.partners.times >= HORIZON - int(self.ages.most.max())
         before = np.concatenate(([0], np.cumsum(recent)))
         return float((before[self.events.end] - before[self.events.begin]).mean())
-
-    def block(self, first: int, stop: int) -> Meeting:
-        at = slice(first, stop)
-        e = self.events
-        return Meeting(e.a[at], e.times[at], e.begin[at], e.end[at], e.values, e.newest)
 
 
 def with_windows(joins: SelectJoins, w_max: float, *, seed: int = 1) -> WindowJoins:
@@ -57,7 +53,8 @@ def with_windows(joins: SelectJoins, w_max: float, *, seed: int = 1) -> WindowJo
     most = random.uniform(longest / 10, longest, len(joins.plane.a_lo)).astype(np.int64)
     times = random.integers(0, HORIZON, len(joins.values))
     at = HORIZON + np.arange(len(joins.a))
-    return WindowJoins(joins, Ages(-most, most), meeting(joins.a, at, joins.begin, joins.end, joins.values, times))
+    events = timed_meeting(joins.a, at, joins.begin, joins.end, joins.values, times)
+    return WindowJoins(joins, Ages(-most, most), events)
 
 
 class WindowCosts(NamedTuple):
@@ -70,10 +67,10 @@ def measure_windows(w: WindowJoins, strategies: Sequence[str], repeats: int) -> 
     """What the named strategies take for an event; all must find the same queries."""
     index = WindowIndex.build(w.joins.plane, w.ages)
     n, n_events = len(w.joins.plane.a_lo), len(w.events.a)
-    kept = {name: index.standing(len(w.events.values)) for name in strategies}
+    keeping = {name: index.keeping(w.events.partners.times) for name in strategies}
     agreed: Matches | None = None
     for name in strategies:
-        found = index.search(w.events, np.zeros(n, np.uint8), ANY, strategy=plain(name), standing=kept[name]).matches
+        found = keeping[name].search(w.events, np.zeros(n, np.uint8), ANY, Tuning(plain(name))).matches
         assert isinstance(found, Matches), "the budget is boundless"
         assert agreed is None or np.array_equal(agreed.slots, found.slots), f"{name} finds other queries"
         agreed = found
@@ -84,18 +81,19 @@ def measure_windows(w: WindowJoins, strategies: Sequence[str], repeats: int) -> 
     random = np.random.default_rng(3)
     for k in range(repeats):
         for first in range(0, n_events, BLOCK):
-            events = w.block(first, first + BLOCK)
+            events = w.events.at(slice(first, first + BLOCK))
             for name in random.permutation(strategies).tolist():  # whoever comes later finds more in the cache
                 if name.endswith(NEW):
-                    for skylines in (kept[name].recent, kept[name].skylines, kept[name].hot):
+                    kept = _kept(keeping[name])
+                    for skylines in (kept.recent, kept.skylines, kept.hot):
                         skylines.about[events.begin] = 0
-                spent[name][k, first : first + BLOCK] = index.cycles(events, plain(name), kept[name])
+                spent[name][k, first : first + BLOCK] = keeping[name].cycles(events, plain(name))
         appends.append(append_seconds(agreed, n))
     reported = float(np.diff(agreed.offsets).mean())
     output_s = reported * float(np.median(appends))
     took = {name: max(typical(of), 1.0) * tick_s for name, of in spent.items()}
     left = {name: max(whole - output_s, whole / 10) for name, whole in took.items()}
-    return WindowCosts(left, reported, _listed(w, kept.get("ssi")))
+    return WindowCosts(left, reported, _listed(w, keeping.get("ssi")))
 
 
 def plain(name: str) -> str:
@@ -103,9 +101,14 @@ def plain(name: str) -> str:
     return name.removesuffix(NEW)
 
 
-def _listed(w: WindowJoins, standing: Standing | None) -> float:
+def _kept(index: WindowIndex) -> Kept:
+    assert index.kept is not None, "it keeps what it makes"
+    return index.kept
+
+
+def _listed(w: WindowJoins, index: WindowIndex | None) -> float:
     """m̄_b: partners that ssi probes with."""
-    if standing is None:
+    if index is None:
         return 0.0
     begin = w.events.begin[w.events.begin < w.events.end]
-    return float(standing.skylines.about[begin, COUNT].sum() / len(w.events.a))
+    return float(_kept(index).skylines.about[begin, COUNT].sum() / len(w.events.a))

@@ -25,9 +25,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.boxes import Int64s
-from weir.index.joins.partners import Partners, build_partners, locate
-from weir.index.joins.planes import Plane, check
+from weir.index.box_tables import Int64s
+from weir.index.meeting.contract import Meeting, plain_meeting
+from weir.index.meeting.partners import Partners, build_partners, locate
+from weir.index.meeting.planes import Plane, check
 
 DOMAIN = 1_000_000  # of R.A and S.C
 ROWS = 100_000  # of S in Table I
@@ -52,6 +53,10 @@ class SelectJoins(NamedTuple):
     def values(self) -> Int64s:
         """S.C by place: ascending within each run."""
         return self.partners.values
+
+    @property
+    def meeting(self) -> Meeting:
+        return plain_meeting(self.a, self.begin, self.end, self.values)
 
     @property
     def groups(self) -> int:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.exhibits.exhibit import Check, Exhibit, Size, at_least, by_size
-from weir.index.boxes import Int64s
+from weir.index.box_tables import Int64s
 from weir.index.histograms import EqualWidth, Floats
-from weir.index.interval_histograms import (
+from weir.index.papers.interval_histograms import (
     StepFunction,
     exact,
     optimal,

@@ -27,9 +27,9 @@ import numpy.typing as npt
 from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.schema import DataType, Kind
 from weir.boxes.bounds import Bools, Doubles, Ints
-from weir.index.bands.runs import bits_of_keys
-from weir.index.boxes import Uint8s
+from weir.index.box_tables import Uint8s
 from weir.index.keys import NULL_KEY, encode_doubles
+from weir.index.meeting.partner_runs import bits_of_keys
 from weir.values.codec import from_json, to_json
 
 BEYOND = 1 << 31  # the count of a query that was given up: more than any budget

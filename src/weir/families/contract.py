@@ -28,8 +28,8 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.families.members import Group
-from weir.index.boxes import OverBudget
-from weir.index.joins.costs import DEFAULT, Costs
+from weir.index.box_tables import OverBudget
+from weir.index.meeting.contract import Tuning as Tuning  # part of this contract too
 from weir.settings import Settings
 from weir.values.codec import canonical
 
@@ -149,14 +149,6 @@ class Stored(Protocol):
     def arrays(self) -> dict[str, np.ndarray]: ...
 
     def meta(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What decides which strategy is chosen."""
-
-    strategy: str = "auto"
-    costs: Costs = DEFAULT
 
 
 class QuerySegment(Stored, Protocol):

@@ -10,10 +10,14 @@ from functools import lru_cache
 
 from weir.algebra.nodes import Query
 from weir.algebra.schema import Catalog, Stream
+from weir.errors import OpenError
 from weir.families.contract import Form, Seen
 from weir.families.joins import join_form
 from weir.families.many import many_form
 from weir.families.selections import selection_form
+from weir.index.joining.kinds import SELECT_STRATEGIES
+from weir.index.strategies import STRATEGIES
+from weir.settings import Settings
 
 FORMS: list[Form] = [selection_form, join_form, many_form]
 
@@ -47,6 +51,16 @@ def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> T
             return Taken(form.name, form.see(core, catalog), tuple(refusals))
         refusals.append((form.name, reason))
     return Taken("", None, tuple(refusals))
+
+
+def with_known_strategies(settings: Settings) -> Settings:
+    """The same settings; a strategy that no index has is an error."""
+    known = {"strategy": tuple(STRATEGIES), "join_strategy": ("auto", *SELECT_STRATEGIES)}
+    for name, names in known.items():
+        given = getattr(settings, name)
+        if given not in names:
+            raise OpenError(f"setting '{name}' is one of {', '.join(names)}, got {given!r}")
+    return settings
 
 
 def form_named(name: str) -> Form:

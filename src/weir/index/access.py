@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.boxes import BoxTable, Int32s, Int64s
+from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.jit import kernel
 
 PROBE_COST = 10.0  # what one probe costs an event, in candidates checked inline (about 3 ns each)

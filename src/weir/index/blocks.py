@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s, Matches, OverBudget
+from weir.index.box_tables import Int32s, Int64s, Matches, OverBudget
 
 OUTPUT_MIN = 1 << 20  # ids that a buffer holds at least
 

@@ -2,9 +2,9 @@
 
 An index is a rank space (`weir.index.ranks`) and a layout of probes (`weir.index.layout`). A search takes a batch in
 blocks of events: it ranks their keys, probes the layout (`weir.index.probing`), and writes what was hit as CSR by event
-(`weir.index.pairs`). Nothing grows while it runs: a block whose hits might not fit into their buffer is given up and
-tried again with fewer events (one event always fits), and an output that is full is set aside and the next one begun.
-Over budget the batch is searched once more, and counted instead of written.
+(`weir.index.hit_pairs`). Nothing grows while it runs: a block whose hits might not fit into their buffer is given up
+and tried again with fewer events (one event always fits), and an output that is full is set aside and the next one
+begun. Over budget the batch is searched once more, and counted instead of written.
 
 Cost of an event: that of ranking its keys (20 to 100 ns an attribute), of probing, and of its matches; independent of
 the number n of queries but for cache misses. Memory: 16 bytes of end points and 16 to 44 of entries a query, see there.
@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 
 from weir.index import access, layout, ranks
-from weir.index.boxes import (
+from weir.index.box_tables import (
     BoxTable,
     Int32s,
     Int64s,
@@ -30,9 +30,9 @@ from weir.index.boxes import (
     frozen,
     read_only,
 )
+from weir.index.hit_pairs import Gathered, count_pairs, make_gathered, write_pairs
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.index.layout import ENTRY_BASE, STRIDE, Layout
-from weir.index.pairs import Gathered, count_pairs, make_gathered, write_pairs
 from weir.index.probing import BLOCK_EVENTS, Hits, make_hits, probe_events
 from weir.index.ranks import RankSpace, rank_events, rank_keys
 

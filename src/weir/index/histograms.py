@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.boxes import Int64s
+from weir.index.box_tables import Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.index.access import Access
-from weir.index.boxes import BoxTable, Int32s, Int64s
+from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.widths import Probe, cut
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.index.blocks import search_blocks
-from weir.index.boxes import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
+from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 

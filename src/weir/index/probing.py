@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s
+from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.layout import (
     ENTRY_BASE,

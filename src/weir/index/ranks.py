@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import BoxTable, Int32s, Int64s
+from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from weir.index.blocks import search_blocks
-from weir.index.boxes import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
+from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
 from weir.index.jit import Scalar, kernel
 
 

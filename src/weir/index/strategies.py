@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from weir.index.boxes import BoxTable, Int64s, Matches, OverBudget, Uint8s
+from weir.index.box_tables import BoxTable, Int64s, Matches, OverBudget, Uint8s
 from weir.index.grid import GridIndex
 from weir.index.predicate import PredicateIndex
 from weir.index.scan import ScanIndex

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weir.index.boxes import read_only
+from weir.index.box_tables import read_only
 from weir.index.jit import kernel
 from weir.index.keys import NULL_KEY
 

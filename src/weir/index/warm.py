@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numba
 import numpy as np
@@ -31,26 +30,25 @@ import pyarrow as pa
 from numba.core.registry import cpu_target
 
 from weir.index import strings
-from weir.index.bands.costs import NAMES as BAND_STRATEGIES
-from weir.index.bands.index import BandIndex
-from weir.index.bands.layout import Meeting
-from weir.index.bands.runs import cut, make_run
+from weir.index.bands import band_strategies
+from weir.index.bands.band_index import BandIndex
 from weir.index.bands.spread import spread
-from weir.index.boxes import BoxTable, Int64s, Matches, Uint8s, read_only
+from weir.index.box_tables import BoxTable, Matches, Uint8s, read_only
+from weir.index.histograms import Floats
 from weir.index.jit import cache_folder, config
-from weir.index.joins.costs import DEFAULT, N_STRATEGIES
-from weir.index.joins.enumeration import Checks, Side
-from weir.index.joins.pairs import match_pairs
-from weir.index.joins.partners import build_partners, locate
-from weir.index.joins.planes import Plane
-from weir.index.joins.search import STRATEGIES as JOIN_STRATEGIES
-from weir.index.joins.search import Found, JoinIndex, batch_order
+from weir.index.joining.enumeration import Remaining, make_checks
+from weir.index.joining.pairs import match_pairs
+from weir.index.joining.routing import RoutedIndex
+from weir.index.joins import join_strategies
+from weir.index.joins.join_index import JoinIndex, batch_order
 from weir.index.keys import encode_doubles
+from weir.index.meeting.contract import AUTO, Found, Meeting, Side, Tuning, band_meeting, plain_meeting, timed_meeting
+from weir.index.meeting.partner_runs import cut, make_run
+from weir.index.meeting.partners import build_partners, locate
+from weir.index.meeting.planes import Plane
 from weir.index.strategies import STRATEGIES
-from weir.index.windows.index import WindowIndex, meeting
-from weir.index.windows.routing import Routed, walked_in_vain
-from weir.index.windows.strategies import STRATEGIES as WINDOW_STRATEGIES
-from weir.index.windows.strategies import Ages
+from weir.index.windows.window_index import WindowIndex
+from weir.index.windows.window_layout import Ages
 
 _BOXES = 2_000
 _WIDTH = 20  # of an interval, in a thousand
@@ -192,65 +190,59 @@ def _warm_joins() -> None:
     keys, a = box[:300] % 11, box[:300]
     order = batch_order(keys, a)
     begin, end = locate(partners, keys[order])
-    muted = np.zeros(_BOXES, dtype=np.uint8)
-    for strategy in ("auto", *JOIN_STRATEGIES):
-        for budget in (0, _BOXES * len(a)):
-            index.search(a[order], begin, end, partners.values, muted, budget, strategy=strategy)
+    _search(index, plain_meeting(a[order], begin, end, partners.values), join_strategies.NAMES)
     _warm_strings()
+
+
+def _search(index: JoinIndex | BandIndex | WindowIndex, meeting: Meeting, strategies: Sequence[str]) -> None:
+    """Search a meeting in every way, within budget and over it."""
+    muted = np.zeros(_BOXES, dtype=np.uint8)
+    for strategy in ("auto", *strategies):
+        for budget in (0, _BOXES * len(meeting.a)):
+            index.search(meeting, muted, budget, Tuning(strategy))
 
 
 class _Affected:
     """Stands in for an index, whose kernels are another kind: affected boxes by looking at all of them."""
 
+    names = ("scan",)
+    listed = None
+
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
 
-    def search(
-        self, a: Int64s, begin: Int64s, end: Int64s, values: Int64s, muted: Uint8s, pairs_max: int, **_: object
-    ) -> Found:
+    def search(self, meeting: Meeting, muted: Uint8s, pairs_max: int, tuning: Tuning = AUTO) -> Found:
         a_lo, a_hi, c_lo, c_hi = self.plane
         found = []
-        for key, first, last in zip(a, begin, end, strict=True):
-            run = values[first:last]
+        for key, first, last in zip(meeting.a, meeting.begin, meeting.end, strict=True):
+            run = meeting.run.values[first:last]
             meets = np.searchsorted(run, c_lo) < np.searchsorted(run, c_hi, side="right")
             found.append(np.flatnonzero(meets & (a_lo <= key) & (key <= a_hi)).astype(np.int32))
         offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
-        return Found(Matches(offsets, np.concatenate(found)), np.zeros(N_STRATEGIES, dtype=np.int64))
+        return Found(Matches(offsets, np.concatenate(found)), np.array([len(found)]))
+
+    def estimates(self, meeting: Meeting, tuning: Tuning = AUTO) -> Floats:
+        return np.zeros((len(meeting.a), 1))
 
 
 def _warm_pairs() -> None:
     """Enumerate pairs with and without checks, within budget and over it."""
     box = np.arange(_PAIRED, dtype=np.int64)
     a_lo, c_lo = box * 37 % _KEYS, box * 91 % _KEYS
-    index: Any = _Affected(Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH))
+    index = _Affected(Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH))
     partners = build_partners(box % 9, c_lo)
     a = box[:20]
-    begin, end = locate(partners, a % 11)
-    nothing = np.zeros(0, dtype=np.int64)
+    events, rows = Side(a, a[None, :]), Side(partners.values, partners.values[None, :])
+    meeting = plain_meeting(a, *locate(partners, a % 11), partners.values)._replace(events=events, partners=rows)
+    nothing, apart = np.zeros(0, dtype=np.int64), np.full(_PAIRED, _KEYS, dtype=np.int64)
     for slots in (box, box // 2):  # one box a slot, and several
         for checked in (0, 1):
             offsets = np.arange(_PAIRED + 1, dtype=np.int64) * checked
-            attribute = np.zeros(_PAIRED * checked, dtype=np.int32)
-            lo, hi = (a_lo, a_lo + _WIDTH) if checked else (nothing, nothing)
-            apart = np.full(_PAIRED, _KEYS, dtype=np.int64)
-            of_slot = slots.astype(np.int32)
-            checks = Checks(offsets, attribute, lo, hi, offsets, attribute, lo, hi, of_slot, -apart, apart)
-            events = Side(a, np.ascontiguousarray(a[None, :]))
-            rows = Side(partners.values, np.ascontiguousarray(partners.values[None, :]))
-            n_slots = int(slots[-1]) + 1
+            bounds = (a_lo, a_lo + _WIDTH) if checked else (nothing, nothing)
+            left = Remaining(offsets, np.zeros(_PAIRED * checked, dtype=np.int32), *bounds)
+            checks = make_checks(left, left, slots.astype(np.int32), (-apart, apart))
             for budget in (0, _PAIRED * len(a)):
-                match_pairs(
-                    index,
-                    checks,
-                    a,
-                    begin,
-                    end,
-                    partners.values,
-                    events,
-                    rows,
-                    np.zeros(n_slots, dtype=np.uint8),
-                    budget,
-                )
+                match_pairs(index, meeting, checks, np.zeros(int(slots[-1]) + 1, dtype=np.uint8), budget)
 
 
 def _warm_bands() -> None:
@@ -262,7 +254,6 @@ def _warm_bands() -> None:
     values = {False: partners, True: partners.astype(np.float64).view(np.int64)}
     events = box[:50]
     begin, end = np.zeros(50, dtype=np.int64), np.full(50, _BOXES, dtype=np.int64)
-    muted = np.zeros(_BOXES, dtype=np.uint8)
     for is_double in (False, True):
         bounds = encode_doubles(lo.astype(np.float64)), encode_doubles((lo + _WIDTH).astype(np.float64))
         bands = plane._replace(c_lo=bounds[0], c_hi=bounds[1]) if is_double else plane
@@ -271,9 +262,7 @@ def _warm_bands() -> None:
         offset = events.astype(np.float64).view(np.int64) if is_double else spent.offset
         for is_one in (True, False):
             run = make_run(values[is_double], is_double, is_one=is_one)
-            for strategy in ("auto", *BAND_STRATEGIES):
-                for budget in (0, _BOXES * len(events)):
-                    index.search(Meeting(events, offset, begin, end), run, muted, budget, strategy=strategy)
+            _search(index, band_meeting(events, offset, begin, end, run), band_strategies.NAMES)
     cut(read_only(partners), read_only(events), begin, end)
 
 
@@ -284,25 +273,17 @@ def _warm_windows() -> None:
     plane = Plane(a_lo, a_lo + _WIDTH, c_lo, c_lo + _WIDTH)
     partners = build_partners(box % 9, c_lo)
     keys = box[:50] % 9
-    begin, end = locate(partners, keys)
-    muted = np.zeros(_BOXES, dtype=np.uint8)
+    meeting = timed_meeting(keys, box[:50], *locate(partners, keys), partners.values, box)
     ages = Ages(-box, box)
-    joins = JoinIndex.build(plane)
-    index = WindowIndex.build(plane, ages)
-    of = joins.plane, joins.built.codes, joins.built.lists, joins.built.selected, index.points
-    shared = WindowIndex.over(*of, ages)
-    events = meeting(keys, box[:50], begin, end, partners.values, box)
+    joins, index = JoinIndex.build(plane), WindowIndex.build(plane, ages)
+    assert joins.listed is not None, "all strategies were built"
+    shared = WindowIndex.sharing(joins.listed, index.points, ages)
     for one in (index, shared):
-        one.estimates(events)
-        for strategy in ("auto", *(name for name in WINDOW_STRATEGIES if name in one.strategies)):
-            for budget in (0, _BOXES * len(keys)):
-                one.search(events, muted, budget, strategy=strategy)
-    walked_in_vain(joins.plane, shared.ages, events, read_only(keys), read_only(box[:50].astype(np.int32)))
-    routed = Routed(joins, shared, 1, box)
-    by_age = "window join-first"  # the other way of a routed search is a select join's
-    routed.search(
-        box[:50], keys, begin, end, partners.values, muted, _BOXES * len(keys), strategy=by_age, costs=DEFAULT
-    )
+        one.estimates(meeting)
+        _search(one, meeting, one.strategies)
+    shared.walked_in_vain(meeting, keys, box[:50].astype(np.int32))
+    forced = Tuning("window join-first")  # the other way of a routed search is a select join's
+    RoutedIndex(joins, shared).search(meeting, np.zeros(_BOXES, dtype=np.uint8), _BOXES * len(keys), forced)
 
 
 def _warm_many() -> None:

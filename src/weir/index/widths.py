@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.index.access import PARTITION_SPARSITY_MAX, PROBE_COST, ROW_COST, Access
-from weir.index.boxes import Int32s, Int64s
+from weir.index.box_tables import Int32s, Int64s
 
 _CLASSES = 17
 _LONG_SHARE = 1 / 8  # of all ranks: an interval this long may be laid out mirrored

@@ -1,9 +1,9 @@
 """Band calibration: workloads over which the strategies of band joins are measured (SSI, 4.1, for 3.1).
 
-They differ in what the terms of `weir.index.bands.costs` are made of: boxes, partners, widths, classes, stabbing
-groups, whole numbers and doubles. Partners are either one run that all events meet, with a ladder of either kind, or
-runs by key of very different lengths, without a ladder. Events are in the order of what they bring to the difference,
-as those of a batch are.
+They differ in what the terms of `weir.index.bands.band_costs` are made of: boxes, partners, widths, classes, stabbing
+groups, whole numbers and doubles. Partners are one run that all events meet, with a ladder of either kind, or runs by
+key of very different lengths, without. Events are in the order of what they bring to the difference, as those of a
+batch are.
 
 A strategy that would look at very many boxes for an event of a workload is left out there: nobody would choose it, and
 it would take most of the time.
@@ -16,14 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.bands.costs import DATA_OUTER, N_STRATEGIES, N_TERMS, STRATEGIES
-from weir.index.bands.index import BandIndex
-from weir.index.bands.layout import Meeting
-from weir.index.bands.runs import Run, make_run
-from weir.index.boxes import Int64s
-from weir.index.joins.costs import DEFAULT, Floats, make_costs
-from weir.index.joins.planes import Plane
+from weir.index.bands.band_costs import DATA_OUTER, N_STRATEGIES, N_TERMS
+from weir.index.bands.band_index import BandIndex
+from weir.index.bands.band_strategies import NAMES
+from weir.index.box_tables import Int64s
+from weir.index.histograms import Floats
+from weir.index.joining.kinds import DEFAULT, make_costs
 from weir.index.keys import KEY_MAX, NULL_KEY, encode_doubles
+from weir.index.meeting.contract import Meeting, Tuning, band_meeting
+from weir.index.meeting.partner_runs import make_run
+from weir.index.meeting.planes import Plane
 
 RUN_MAX = 2_000  # longest run of partners by key
 REPEATS = 5  # for each event the fastest repetition counts: the others were interrupted
@@ -76,33 +78,33 @@ def measure(
     for number, shape in enumerate(shapes):
         if progress is not None:
             progress(f"band workload {number + 1} of {len(shapes)}: {shape.n_boxes:,} boxes, {shape.m_rows:,} rows")
-        plane, events, run = draw(shape, n_events, seed=number)
+        plane, events = draw(shape, n_events, seed=number)
         index = BandIndex.build(plane, is_double=shape.is_double)
-        values = term_table(index, events, run)
+        values = term_table(index, events)
         cycles = np.full((len(events.a), N_STRATEGIES), np.inf)
         few = values[:, DATA_OUTER].max(axis=1) < TOUCHED_MAX
-        for _ in range(REPEATS):  # strategies take turns, so that a slow moment of the machine meets all of them
-            for s, strategy in enumerate(STRATEGIES):
+        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+            for s, strategy in enumerate(NAMES[:N_STRATEGIES]):
                 which = np.flatnonzero(few) if s == DATA_OUTER else np.arange(len(few))
-                spent = index.cycles(Meeting(*(array[which] for array in events)), run, strategy)
+                spent = index.cycles(events.at(which), strategy)
                 cycles[which, s] = np.minimum(cycles[which, s], spent)
         all_values.append(values)
         all_cycles.append(np.where(np.isinf(cycles), np.nan, cycles))
     return np.concatenate(all_values), np.concatenate(all_cycles)
 
 
-def term_table(index: BandIndex, events: Meeting, run: Run) -> Floats:
+def term_table(index: BandIndex, events: Meeting) -> Floats:
     """float64[event, strategy, term]: the term values as the router sees them."""
     table = np.empty((len(events.a), N_STRATEGIES, N_TERMS), dtype=np.float64)
     for k in range(N_TERMS):
         only = np.zeros((N_STRATEGIES, N_TERMS))
         only[:, k] = 1.0  # ns: the estimate is then the term's value
-        table[:, :, k] = index.estimates(events, run, costs=make_costs(DEFAULT.terms, only))
+        table[:, :, k] = index.estimates(events, Tuning(costs=make_costs(DEFAULT.terms, only)))[:, :N_STRATEGIES]
     return table
 
 
-def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting, Run]:
-    """Bands over differences, events, and the run of partners that they meet."""
+def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting]:
+    """Bands over differences, and events with their partners."""
     random = np.random.default_rng(seed)
     n = shape.n_boxes
     middle = random.uniform(-shape.reach, shape.reach, n)
@@ -126,10 +128,10 @@ def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting,
     offset = np.sort(random.uniform(0, shape.reach, n_events))
     met = random.integers(0, len(ends), n_events)
     a = np.zeros(n_events, np.int64)
-    events = Meeting(a, _raw(offset, shape.is_double), begins[met], ends[met])
+    run = make_run(_raw(rows, shape.is_double), shape.is_double, is_one=shape.is_one)
     keys = (encode_doubles(end) if shape.is_double else end.astype(np.int64) for end in (lo, hi))
     plane = Plane(np.full(n, NULL_KEY), np.full(n, KEY_MAX), *keys)
-    return plane, events, make_run(_raw(rows, shape.is_double), shape.is_double, is_one=shape.is_one)
+    return plane, band_meeting(a, _raw(offset, shape.is_double), begins[met], ends[met], run)
 
 
 def _raw(numbers: Floats, is_double: bool) -> Int64s:

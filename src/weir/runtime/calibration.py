@@ -1,11 +1,10 @@
 """Calibration: what the terms of the cost model weigh on this machine (SSI, 4.1 and Table II).
 
 Every strategy is run over a grid of synthetic workloads, with its cycles counted event by event, and the weights of
-`weir.index.joins.costs` are fitted to them (`weir.runtime.fits`); those of band joins likewise, over workloads of their
-own (`weir.runtime.band_calibration`). A fit is kept in a weir's cache with what it depends on: the sources of the
-kernels, the processor and NumPy's major version. A fit that is damaged, or that comes from another machine or other
-sources, is ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a
-result.
+`weir.index.joins.join_costs` are fitted to them (`weir.runtime.fits`); those of band joins likewise, over workloads of
+their own (`weir.runtime.band_calibration`). A fit is kept in a weir's cache with what it depends on: the sources of the
+kernels, the processor and NumPy's major version. One that is damaged, or that another machine or other sources made, is
+ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a result.
 
 Cost: about half a minute, a few seconds with `quick`. Calibrate on an idle machine: other programs would take the
 processor's caches from the kernels.
@@ -22,24 +21,24 @@ from typing import NamedTuple
 import numpy as np
 
 from weir.errors import OpenError
-from weir.index.bands import costs as band_costs
-from weir.index.boxes import Int64s
+from weir.index.bands import band_costs, band_strategies
+from weir.index.box_tables import Int64s
+from weir.index.histograms import Floats
 from weir.index.jit import source_hash
-from weir.index.joins.costs import (
-    DEFAULT,
+from weir.index.joining.kinds import DEFAULT, make_costs
+from weir.index.joins.join_costs import (
     HOTSPOT,
     N_STRATEGIES,
     N_TERMS,
     SELECT_FIRST,
     SSI,
     TERMS,
-    Costs,
-    Floats,
-    make_costs,
 )
-from weir.index.joins.instructions import cycles as cycle_counter
-from weir.index.joins.planes import Plane, check
-from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.index.joins.join_index import JoinIndex
+from weir.index.joins.join_strategies import NAMES
+from weir.index.meeting.contract import Costs, Meeting, Tuning, plain_meeting
+from weir.index.meeting.instructions import cycles as cycle_counter
+from weir.index.meeting.planes import Plane, check
 from weir.runtime import band_calibration
 from weir.runtime.fits import Bools, Fit, fit_each, least_squares, shown_columns
 from weir.store import caches
@@ -61,15 +60,6 @@ class JoinWorkload(NamedTuple):
     scattered_length: float  # mean length of scattered c-intervals, as a share of the domain
     apart: bool  # scattered c-intervals keep clear of the clusters; else they cut these into many small groups
     domain: int  # of a and c; a small one has few end points, so that codes leave no doubt
-
-
-class DrawnEvents(NamedTuple):
-    """Events of a workload and the partners' values."""
-
-    a: Int64s
-    begin: Int64s
-    end: Int64s
-    values: Int64s
 
 
 class Calibration(NamedTuple):
@@ -110,7 +100,12 @@ def calibrate_bands(progress: Callable[[str], None] | None = None, *, quick: boo
     """The same for band joins alone."""
     shapes = band_calibration.QUICK if quick else band_calibration.FULL
     values, cycles = band_calibration.measure(shapes, 20 if quick else 40, progress)
-    return fit_each(values, np.maximum(cycles * ns_per_cycle(), 1.0), band_costs.STRATEGIES, band_costs.TERMS)
+    return fit_each(
+        values,
+        np.maximum(cycles * ns_per_cycle(), 1.0),
+        band_strategies.NAMES[: band_costs.N_STRATEGIES],
+        band_costs.TERMS,
+    )
 
 
 def store(files: Files, found: Calibration) -> None:
@@ -212,17 +207,17 @@ def measure(
         plane, events = draw(shape, n_events, seed=number)
         index = JoinIndex.build(plane)
         cycles = np.full((n_events, N_STRATEGIES), np.iinfo(np.int64).max, dtype=np.int64)
-        for _ in range(REPEATS):  # strategies take turns, so that a slow moment of the machine meets all of them
-            for s, strategy in enumerate(STRATEGIES):
-                cycles[:, s] = np.minimum(cycles[:, s], index.cycles(*events, strategy))
+        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+            for s, strategy in enumerate(NAMES):
+                cycles[:, s] = np.minimum(cycles[:, s], index.cycles(events, strategy))
         all_values.append(term_table(index, events))
         all_cycles.append(cycles)
     ns = np.concatenate(all_cycles) * ns_per_cycle()
     return np.concatenate(all_values), np.maximum(ns, 1.0)
 
 
-def term_table(index: JoinIndex, events: DrawnEvents) -> Floats:
-    """float64[event, strategy, term]: the term values as the router sees them, estimated from its histograms.
+def term_table(index: JoinIndex, events: Meeting) -> Floats:
+    """float64[event, strategy, term]: the term values as the router sees them, with what its histograms say.
 
     Weights fitted to estimates are not quite those of exact counts, but estimates are what the router multiplies.
     """
@@ -230,9 +225,7 @@ def term_table(index: JoinIndex, events: DrawnEvents) -> Floats:
     for k in range(N_TERMS):
         only = np.zeros((N_STRATEGIES, N_TERMS))
         only[:, k] = 1.0  # ns: the estimate is then the term's value
-        table[:, :, k] = index.estimates(
-            events.a, events.begin, events.end, costs=make_costs(only), m_rows=len(events.values)
-        )
+        table[:, :, k] = index.estimates(events, Tuning(costs=make_costs(only)))
     return table
 
 
@@ -245,8 +238,8 @@ def ns_per_cycle(window_ns: int = 20_000_000) -> float:
     return (ended - begun) / (ended_cycles - begun_cycles)
 
 
-def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, DrawnEvents]:
-    """Boxes, some of them in clusters; runs of partners, of very different lengths; and events."""
+def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting]:
+    """Boxes of which a share is clustered, runs of partners of very different lengths, and events."""
     random = np.random.default_rng(seed)
     n_hot = round(shape.n_boxes * shape.hot_share)
     spots = random.uniform(0, 0.5 * shape.domain, 8)
@@ -276,7 +269,7 @@ def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, DrawnEve
     values = values[np.lexsort((values, run_of_place))]
     # No run occurs twice unless there are too few: a search codes a run's partners for the run's first event only.
     runs = np.resize(random.permutation(len(ends)), n_events)
-    return plane, DrawnEvents(random.integers(0, shape.domain, n_events), begins[runs], ends[runs], values)
+    return plane, plain_meeting(random.integers(0, shape.domain, n_events), begins[runs], ends[runs], values)
 
 
 def _intervals(middle: Floats, length: Floats) -> Iterator[Int64s]:
@@ -319,7 +312,7 @@ def fit_terms(values: Floats, ns: Floats, columns: Bools | None = None) -> Fit:
             terms[s, kept[s]] = weights
             low[s, kept[s]], high[s, kept[s]] = weights - spread, weights + spread
         errors[s] = np.median(np.abs(x @ terms[s] - y) / y)
-    return Fit(terms, low, high, kept, errors, len(ns), STRATEGIES, TERMS)
+    return Fit(terms, low, high, kept, errors, len(ns), NAMES, TERMS)
 
 
 def _parts(terms: Floats) -> Floats:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from weir.algebra.schema import Stream
 from weir.families.contract import NewRows, QuerySegment, Results, Tuning
 from weir.families.forms import form_named
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
 from weir.index.warm import ready
 from weir.runtime import faults
 from weir.runtime.reports import schema_of

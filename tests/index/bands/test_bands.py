@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from tests.marks import few_are_quick
-from weir.index.bands.costs import NAMES as STRATEGIES
-from weir.index.bands.index import BandIndex
-from weir.index.bands.layout import Meeting
-from weir.index.bands.runs import climb, make_run
-from weir.index.boxes import Matches, OverBudget
-from weir.index.joins.planes import Plane
+from weir.index.bands.band_index import BandIndex
+from weir.index.bands.band_strategies import NAMES as STRATEGIES
+from weir.index.box_tables import Matches, OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
+from weir.index.meeting.collector import Events
+from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.partner_runs import climb, make_run
+from weir.index.meeting.planes import Plane
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e300, 5e-324]
@@ -61,7 +62,7 @@ class World:
         self.numbers = self.numbers[order]
         self.n_keys = n_keys
 
-    def events(self, count: int) -> tuple[Meeting, list[float]]:
+    def events(self, count: int) -> tuple[Events, np.ndarray, list[float]]:
         rng = self.rng
         b = rng.uniform(-10, 60, count).round(1)
         if self.is_double:
@@ -70,9 +71,9 @@ class World:
         of_key = rng.integers(0, self.n_keys + 1, count)
         begin, end = np.searchsorted(self.keys, of_key), np.searchsorted(self.keys, of_key, side="right")
         a = np.where(rng.random(count) < 0.1, NULL_KEY, rng.integers(-5, 120, count))
-        return Meeting(a, offset, begin, end), (b if self.is_double else b.astype(np.int64)).tolist()
+        return Events(a, begin, end), offset, (b if self.is_double else b.astype(np.int64)).tolist()
 
-    def expected(self, events: Meeting, b: list[float]) -> list[list[int]]:
+    def expected(self, events: Events, b: list[float]) -> list[list[int]]:
         found = []
         for e in range(len(events.a)):
             stretch = self.numbers[events.begin[e] : events.end[e]].tolist()
@@ -94,26 +95,28 @@ def test_all_strategies_find_what_comparing_everything_finds(placement: str, is_
         world = World(seed, is_double=is_double, n_boxes=n_boxes, n_rows=n_rows, n_keys=n_keys, placement=placement)
         plane = Plane(world.a_lo, world.a_hi, world.lo, world.hi)
         index = BandIndex.from_arrays(BandIndex.build(plane, is_double=is_double, alpha=0.02).arrays())
-        events, b = world.events(n_events)
+        events, offset, b = world.events(n_events)
         expected = world.expected(events, b)
         raw = world.numbers.view(np.int64)
         muted = np.zeros(n_boxes, np.uint8)
         for is_one in (True, False) if n_keys == 1 else (False,):
             run = make_run(raw, is_double, is_one=is_one)
             assert (len(run.cells) > 0) == (is_one and n_rows >= 256)
+            meeting = band_meeting(events.a, offset, events.begin, events.end, run)
             for strategy in ("auto", *STRATEGIES):
-                found = index.search(events, run, muted, 10**9, strategy=strategy)
+                found = index.search(meeting, muted, 10**9, Tuning(strategy))
                 assert isinstance(found.matches, Matches)
                 assert listed(found.matches) == expected, f"{strategy}, seed {seed}, one run: {is_one}"
                 assert found.choices.sum() == np.count_nonzero(events.end > events.begin)
         total = sum(map(len, expected))
         muted = (world.rng.random(n_boxes) < 0.3).astype(np.uint8)
         run = make_run(raw, is_double, is_one=n_keys == 1)
-        some = index.search(events, run, muted, total)
+        meeting = band_meeting(events.a, offset, events.begin, events.end, run)
+        some = index.search(meeting, muted, total)
         assert isinstance(some.matches, Matches)
         assert listed(some.matches) == [[box for box in boxes if not muted[box]] for boxes in expected]
         if total > 1:
-            over = index.search(events, run, np.zeros(n_boxes, np.uint8), total - 1)
+            over = index.search(meeting, np.zeros(n_boxes, np.uint8), total - 1)
             assert isinstance(over.matches, OverBudget)
             counts = np.bincount(np.concatenate([np.array(boxes, np.int64) for boxes in expected]), minlength=n_boxes)
             assert over.matches.counts.tolist() == counts.tolist()
@@ -155,7 +158,8 @@ def test_selective_boxes_are_reached_through_their_own_attribute(n_boxes: int) -
         near = ((lo[:, None] <= d[e]) & (d[e] <= lo[:, None] + 30)).any(axis=1)
         holds.append(np.flatnonzero(near & (a_lo <= a[e]) & (a[e] <= a_hi)))
     for strategy in ("auto", "select-first"):
-        found = index.search(Meeting(a, b, begin, end), run, np.zeros(n_boxes, np.uint8), 10**9, strategy=strategy)
+        meeting = band_meeting(a, b, begin, end, run)
+        found = index.search(meeting, np.zeros(n_boxes, np.uint8), 10**9, Tuning(strategy))
         assert isinstance(found.matches, Matches)
         assert listed(found.matches) == [one.tolist() for one in holds]
         if n_boxes > 1_000:
@@ -173,10 +177,10 @@ def compared(
     run = make_run(numbers.view(np.int64), is_double, is_one=True)
     assert len(run.cells) > 0
     first, last = np.full(len(b), begin), np.full(len(b), end)
-    events = Meeting(np.zeros(len(b), np.int64), b.view(np.int64), first, last)
+    events = band_meeting(np.zeros(len(b), np.int64), b.view(np.int64), first, last, run)
     found = []
     for strategy in ("auto", *STRATEGIES):
-        matches = index.search(events, run, np.zeros(n, np.uint8), 10**9, strategy=strategy).matches
+        matches = index.search(events, np.zeros(n, np.uint8), 10**9, Tuning(strategy)).matches
         assert isinstance(matches, Matches)
         found.append(listed(matches))
     expected = []

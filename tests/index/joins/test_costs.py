@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from weir.index.joins import affected, costs
-from weir.index.joins.costs import (
+from weir.index.joining.kinds import DEFAULT, make_costs
+from weir.index.joins import join_costs
+from weir.index.joins.join_costs import (
     CODED_MAX,
-    DEFAULT,
     HOTSPOT,
     JOIN_FIRST,
     N_STRATEGIES,
@@ -20,16 +20,16 @@ from weir.index.joins.costs import (
     SWEEP,
     TERMS,
     VANILLA,
-    Description,
-    cheapest,
-    describe,
+    JoinDescription,
     event_costs,
-    make_costs,
     prepare,
 )
-from weir.index.joins.planes import Plane
-from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.index.joins.join_index import JoinIndex
+from weir.index.joins.join_strategies import NAMES, STRATEGIES
 from weir.index.keys import KEY_MAX, NULL_KEY
+from weir.index.meeting.collector import cheapest
+from weir.index.meeting.contract import plain_meeting
+from weir.index.meeting.planes import Plane
 
 S, Q, SCATTERED, HOTSPOTS, GROUPS, CODES = 70_000, 5_000, 900, 7, 130, 4_000
 HOT_ROOTS, GROUP_ROOTS = 160.5, 420.25
@@ -54,10 +54,12 @@ def reached(name: str, m: int) -> float:
     return sum(weight * min(1.0, kept * width) for width, weight in WIDTHS[name])
 
 
-def description(doubt: int = 1) -> Description:
-    tables = [costs._reached(*(np.array(column) for column in zip(*rows, strict=True))) for rows in WIDTHS.values()]
+def description(doubt: int = 1) -> JoinDescription:
+    tables = [
+        join_costs._reached(*(np.array(column) for column in zip(*rows, strict=True))) for rows in WIDTHS.values()
+    ]
     numbers = (Q, SCATTERED, HOTSPOTS, HOT_ROOTS, GROUPS, GROUP_ROOTS, KAPPA, RHO, CODES, doubt)
-    return Description(*map(float, numbers), np.stack(tables))
+    return JoinDescription(*map(float, numbers), np.stack(tables))
 
 
 def columns(m: int, n: int, n_scattered: int, doubt: int = 1) -> dict[int, list[float]]:
@@ -99,7 +101,7 @@ def columns(m: int, n: int, n_scattered: int, doubt: int = 1) -> dict[int, list[
 
 def costs_of(terms: np.ndarray, m: int, n: int, n_scattered: int, doubt: int = 1) -> np.ndarray:
     out = np.full(N_STRATEGIES, np.nan)
-    event_costs(prepare(make_costs(terms), description(doubt), S), m, n, n_scattered, out)
+    event_costs(prepare(make_costs(terms).terms, description(doubt), S), m, n, n_scattered, out)
     return out
 
 
@@ -151,11 +153,11 @@ def test_the_cheapest_is_one_that_is_allowed() -> None:
     assert cheapest(each, 0) == -1
 
 
-def test_numbers_and_limits_are_those_of_the_search() -> None:
+def test_numbers_are_places_of_the_rows() -> None:
     names = {VANILLA: "vanilla", JOIN_FIRST: "join-first", SELECT_FIRST: "select-first"}
     names |= {SSI: "ssi", HOTSPOT: "hotspot", SWEEP: "sweep"}
-    assert tuple(names[s] for s in range(N_STRATEGIES)) == STRATEGIES
-    assert affected._CODED_MAX == CODED_MAX
+    assert tuple(names[s] for s in range(N_STRATEGIES)) == NAMES
+    assert [len(row.weights) for row in STRATEGIES] == [len(TERMS)] * N_STRATEGIES
     assert len(TERMS) == N_TERMS
 
 
@@ -166,7 +168,7 @@ def test_an_index_is_described_by_what_it_is_made_of() -> None:
     half = np.where(np.arange(n) < n_hot, 5_000, 50)
     a_lo = rng.integers(0, 900_000, n)
     plane = Plane(a_lo, a_lo + 1_000, (middle - half).astype(np.int64), (middle + half).astype(np.int64))
-    found = describe(JoinIndex.build(plane, alpha=0.1)._built)
+    found = JoinIndex.build(plane, alpha=0.1).description
     assert found.n_boxes == n
     assert found.n_hotspots == 1
     assert found.n_scattered == n - n_hot
@@ -188,7 +190,7 @@ def test_small_and_open_indexes_are_described_too(n: int) -> None:
     nothing, everything = np.full(n, NULL_KEY, np.int64), np.full(n, KEY_MAX, np.int64)
     index = JoinIndex.build(Plane(nothing, everything, nothing, everything))
     one = np.array([0], np.int64)
-    estimates = index.estimates(one, one, one + 1)
+    estimates = index.estimates(plain_meeting(one, one, one + 1, np.zeros(2, np.int64)))
     assert bool(np.all(np.isfinite(estimates)))
     assert bool(np.all(estimates >= 0))
 

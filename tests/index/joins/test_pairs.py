@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from tests.marks import few_are_quick
-from weir.index.boxes import Matches, OverBudget
-from weir.index.joins import pairs
-from weir.index.joins.costs import N_STRATEGIES
-from weir.index.joins.enumeration import Checks, Side, traits_of
-from weir.index.joins.pairs import Pairs, match_pairs
-from weir.index.joins.planes import Plane
-from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.index.box_tables import Matches, OverBudget
+from weir.index.joining import pairs
+from weir.index.joining.enumeration import Checks, Remaining, make_checks
+from weir.index.joining.pairs import Pairs, match_pairs
+from weir.index.joins.join_index import JoinIndex
+from weir.index.joins.join_strategies import NAMES as STRATEGIES
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.meeting.contract import AUTO, Found, Meeting, Side, Tuning, plain_meeting
+from weir.index.meeting.planes import Plane
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 SEEDS = range(max(int(120 * SCALE), 15))
@@ -76,28 +77,18 @@ def nested_loops(case: Case) -> list[tuple[int, int, int]]:
     return sorted(found)
 
 
-class Found(NamedTuple):
-    matches: Matches | OverBudget
-    choices: np.ndarray
-
-
 class PlainIndex:
     """Stands in for an index: affected boxes by looking at all of them."""
+
+    names = ("plain",)
+    listed = None
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
         self.calls: list[int] = []  # events of each search
 
-    def search(
-        self,
-        a: np.ndarray,
-        begin: np.ndarray,
-        end: np.ndarray,
-        values: np.ndarray,
-        muted: np.ndarray,
-        pairs_max: int,
-        **options: Any,
-    ) -> Found:
+    def search(self, meeting: Meeting, muted: np.ndarray, pairs_max: int, tuning: Tuning = AUTO) -> Found:
+        a, begin, end, values = meeting.a, meeting.begin, meeting.end, meeting.run.values
         self.calls.append(len(a))
         lists = []
         for e in range(len(a)):
@@ -107,29 +98,30 @@ class PlainIndex:
             affected = (low < high) & (self.plane.a_lo <= a[e]) & (a[e] <= self.plane.a_hi) & (muted == 0)
             lists.append(np.flatnonzero(affected).astype(np.int32))
         slots = np.concatenate(lists) if lists else np.empty(0, np.int32)
-        choices = np.zeros(N_STRATEGIES, np.int64)
-        choices[0] = len(a)
+        choices = np.array([len(a)])
         if len(slots) > pairs_max:
             return Found(OverBudget(np.bincount(slots, minlength=len(muted)).astype(np.int64)), choices)
         offsets = np.concatenate([[0], np.cumsum([len(found) for found in lists])]).astype(np.int64)
         return Found(Matches(offsets, slots), choices)
 
+    def estimates(self, meeting: Meeting, tuning: Tuning = AUTO) -> np.ndarray:
+        return np.zeros((len(meeting.a), 1))
 
-def csr(dicts: list[dict[int, tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+
+def csr(dicts: list[dict[int, tuple[int, int]]]) -> Remaining:
     flat = np.array([(k, *d[k]) for d in dicts for k in sorted(d)], dtype=np.int64).reshape(-1, 3)
     offsets = np.cumsum([0] + [len(d) for d in dicts], dtype=np.int64)
-    return offsets, flat[:, 0].astype(np.int32), flat[:, 1].copy(), flat[:, 2].copy()
+    return Remaining(offsets, flat[:, 0].astype(np.int32), flat[:, 1].copy(), flat[:, 2].copy())
 
 
 def arrays(case: Case) -> tuple[Plane, Checks]:
     boxes = case.boxes
     plane = Plane(*(np.array([b[f][i] for b in boxes], dtype=np.int64) for f in (1, 2) for i in (0, 1)))
-    checks = Checks(
-        *csr([b.event for b in boxes]),
-        *csr([b.partner for b in boxes]),
+    checks = make_checks(
+        csr([b.event for b in boxes]),
+        csr([b.partner for b in boxes]),
         np.array([b.slot for b in boxes], dtype=np.int32),
-        np.array([b.apart[0] for b in boxes], dtype=np.int64),
-        np.array([b.apart[1] for b in boxes], dtype=np.int64),
+        (np.array([b.apart[0] for b in boxes], np.int64), np.array([b.apart[1] for b in boxes], np.int64)),
     )
     return plane, checks
 
@@ -139,23 +131,15 @@ def side(times: list[int], columns: list[list[int]]) -> Side:
 
 
 def matched(
-    case: Case, pairs_max: int, index: PlainIndex | JoinIndex | None = None, **options: Any
+    case: Case, pairs_max: int, index: PlainIndex | JoinIndex | None = None, tuning: Tuning = AUTO
 ) -> tuple[Pairs | OverBudget, np.ndarray]:
     plane, checks = arrays(case)
     runs = np.array(case.runs, dtype=np.int64).reshape(-1, 2)
-    return match_pairs(
-        index or PlainIndex(plane),  # type: ignore[arg-type]  # it has what is used of an index
-        checks,
-        np.array(case.a, dtype=np.int64),
-        runs[:, 0],
-        runs[:, 1],
-        np.array(case.values, dtype=np.int64),
-        side(case.event_times, case.event_columns),
-        side(case.place_times, case.place_columns),
-        np.array(case.muted, dtype=np.uint8),
-        pairs_max,
-        **options,
+    a, values = np.array(case.a, dtype=np.int64), np.array(case.values, dtype=np.int64)
+    meeting = plain_meeting(a, runs[:, 0], runs[:, 1], values)._replace(
+        events=side(case.event_times, case.event_columns), partners=side(case.place_times, case.place_columns)
     )
+    return match_pairs(index or PlainIndex(plane), meeting, checks, np.array(case.muted, np.uint8), pairs_max, tuning)
 
 
 def triples(found: Pairs | OverBudget) -> list[tuple[int, int, int]]:
@@ -350,7 +334,7 @@ def test_with_an_index(strategy: str) -> None:
     for seed in list(SEEDS)[: max(int(12 * SCALE), 3)]:
         case = draw(seed)
         expected = nested_loops(case)
-        found, choices = matched(case, len(expected), JoinIndex.build(arrays(case)[0]), strategy=strategy)
+        found, choices = matched(case, len(expected), JoinIndex.build(arrays(case)[0]), Tuning(strategy))
         assert triples(found) == expected, f"seed {seed}"
         assert choices.sum() == sum(begin < end for begin, end in case.runs), f"seed {seed}"
 
@@ -359,17 +343,9 @@ def test_nothing_to_match() -> None:
     empty = Case([], 0, [], [], [], [], [], [], [], [])
     found, choices = matched(empty, 0)
     assert triples(found) == []
-    assert choices.tolist() == [0] * N_STRATEGIES
+    assert choices.tolist() == [0]
     no_slots = Case([], 3, [1, 2], [(0, 1), (0, 0)], [5], [0, 0], [], [0], [], [0, 0, 0])
     found, _ = matched(no_slots, 0)
     assert triples(found) == []
     assert isinstance(found, Pairs)
     assert found.offsets.tolist() == [0, 0, 0]
-
-
-def test_kept_traits_say_the_same() -> None:
-    for seed in list(SEEDS)[:10]:
-        case = draw(seed)
-        _, checks = arrays(case)
-        found, _ = matched(case, 10**6, traits=traits_of(checks))
-        assert triples(found) == nested_loops(case), f"seed {seed}"

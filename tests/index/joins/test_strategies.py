@@ -15,12 +15,15 @@ import pytest
 
 from tests.marks import few_are_quick
 from tests.oracle import naive_joins as naive
-from weir.index.boxes import Matches, OverBudget
-from weir.index.joins import codes, output
-from weir.index.joins.costs import N_TERMS, make_costs
-from weir.index.joins.planes import Plane
-from weir.index.joins.search import STRATEGIES, Found, JoinIndex, batch_order
+from weir.index.box_tables import Matches, OverBudget
+from weir.index.joining.kinds import make_costs
+from weir.index.joins.join_costs import N_TERMS
+from weir.index.joins.join_index import JoinIndex, batch_order
+from weir.index.joins.join_strategies import NAMES as STRATEGIES
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.meeting import codes, collector
+from weir.index.meeting.contract import Found, Meeting, Tuning, plain_meeting
+from weir.index.meeting.planes import Plane
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 SEEDS = range(max(int(100 * SCALE), 10))
@@ -39,6 +42,10 @@ class Case(NamedTuple):
     values: np.ndarray
     muted: np.ndarray
     alpha: float
+
+    @property
+    def meeting(self) -> Meeting:
+        return plain_meeting(self.a, self.begin, self.end, self.values)
 
 
 def draw_keys(rng: np.random.Generator, n: int, kind: str) -> np.ndarray:
@@ -113,7 +120,7 @@ def draw(seed: int) -> Case:
 
 
 def search_case(index: JoinIndex, case: Case, pairs_max: int, strategy: str) -> Found:
-    return index.search(case.a, case.begin, case.end, case.values, case.muted, pairs_max, strategy=strategy)
+    return index.search(case.meeting, case.muted, pairs_max, Tuning(strategy))
 
 
 def check_against_twin(index: JoinIndex, case: Case, strategy: str, seed: int) -> None:
@@ -153,8 +160,8 @@ def test_answers_hold_where_codes_decide_little(seed: int, monkeypatch: pytest.M
 
 @everywhere
 def test_small_buffers_are_resumed(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_OUTPUT_MIN", 1)
-    monkeypatch.setattr(output, "_MATCHES_EXPECTED", 0)
+    monkeypatch.setattr(collector, "OUTPUT_MIN", 1)
+    monkeypatch.setattr(collector, "MATCHES_EXPECTED", 0)
     for seed in list(SEEDS)[::4]:
         case = draw(seed)
         check_against_twin(JoinIndex.build(case.plane, strategies=STRATEGIES), case, strategy, seed)
@@ -216,7 +223,7 @@ def test_only_what_is_named_is_built(strategy: str) -> None:
     for name in set(STRATEGIES) - set(part.strategies):
         with pytest.raises(AssertionError, match="was not built"):
             search_case(part, case, 1, name)
-    built = np.isfinite(part.estimates(case.a, case.begin, case.end))
+    built = np.isfinite(part.estimates(case.meeting))
     assert [name for name, finite in zip(STRATEGIES, built.all(axis=0), strict=True) if finite] == list(part.strategies)
 
 
@@ -230,9 +237,8 @@ def run(plane: Plane, strategy: str, *events: tuple[int, list[int]]) -> list[lis
     values = np.array([c for _, partners in events for c in sorted(partners)], dtype=np.int64)
     index = JoinIndex.build(plane)
     a = np.array([a for a, _ in events], dtype=np.int64)
-    found = index.search(
-        a, sizes[:-1], sizes[1:], values, np.zeros(len(plane.a_lo), np.uint8), 10**6, strategy=strategy
-    )
+    meeting = plain_meeting(a, sizes[:-1], sizes[1:], values)
+    found = index.search(meeting, np.zeros(len(plane.a_lo), np.uint8), 10**6, Tuning(strategy))
     assert isinstance(found.matches, Matches)
     bounds = found.matches.offsets
     return [found.matches.slots[b:e].tolist() for b, e in pairwise(bounds)]
@@ -294,10 +300,10 @@ def test_the_router_takes_the_cheapest() -> None:
         terms = np.zeros((len(STRATEGIES), N_TERMS))
         terms[:, 0] = 5.0
         terms[number, 0] = 4.0
-        costs = make_costs(terms)
-        found = index.search(*case[1:6], 10**9, costs=costs)
+        tuning = Tuning(costs=make_costs(terms))
+        found = index.search(case.meeting, case.muted, 10**9, tuning)
         assert found.choices[number] == found.choices.sum() == 3
-        estimates = index.estimates(case.a, case.begin, case.end, costs=costs)
+        estimates = index.estimates(case.meeting, tuning)
         assert estimates.shape == (len(case.a), len(STRATEGIES))
         assert np.all(estimates.argmin(axis=1) == number)
 
@@ -307,9 +313,9 @@ def test_estimates_are_finite_and_cycles_are_counted(strategy: str) -> None:
     for seed in list(SEEDS)[:6]:
         case = draw(seed)
         index = JoinIndex.build(case.plane, alpha=case.alpha)
-        assert np.all(np.isfinite(index.estimates(case.a, case.begin, case.end)))
+        assert np.all(np.isfinite(index.estimates(case.meeting)))
         if strategy != "auto":
-            spent = index.cycles(case.a, case.begin, case.end, case.values, strategy)
+            spent = index.cycles(case.meeting, strategy)
             assert np.array_equal(spent > 0, case.end > case.begin)
 
 

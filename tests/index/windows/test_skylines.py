@@ -9,7 +9,7 @@ import pytest
 
 from tests.marks import few_are_quick
 from tests.oracle import naive_windows as naive
-from weir.index.boxes import read_only
+from weir.index.box_tables import read_only
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.windows.newest import build_newest, has_age
 from weir.index.windows.skylines import (
@@ -17,6 +17,7 @@ from weir.index.windows.skylines import (
     LATEST,
     Skylines,
     StabbingPoints,
+    Stretch,
     ask,
     change_points,
     make_points,
@@ -60,7 +61,7 @@ def listed(
     floor: int,
     segment_min: int = 0,
 ) -> list[int]:
-    ask(skylines, points, values, times, begin, end, floor, segment_min)
+    ask(skylines, points, Stretch(values, times, begin, end), floor, segment_min)
     return [] if begin == end else (skylines.listed(begin) - begin).tolist()
 
 
@@ -118,7 +119,7 @@ def test_all_skylines_together_are_no_more_than_twice_the_run() -> None:
     sizes = []
     for points in (few, many):
         skylines = make_skylines(5_000)
-        n = ask(skylines, points, read_only(values), read_only(times), 0, 5_000, 0, 0)
+        n = ask(skylines, points, Stretch(read_only(values), read_only(times), 0, 5_000), 0, 0)
         assert np.count_nonzero(skylines.marks & 1) + np.count_nonzero(skylines.marks & 2) <= 2 * 5_000
         sizes.append(n)
     assert sizes[0] < 20 * 2 * np.log(5_000 / 20) * 1.3, "a few of each segment"

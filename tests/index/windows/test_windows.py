@@ -14,12 +14,15 @@ import pytest
 from tests.index.windows.test_skylines import draw_keys
 from tests.marks import few_are_quick
 from tests.oracle import naive_windows as naive
-from weir.index.boxes import Matches, OverBudget
-from weir.index.joins import codes
-from weir.index.joins.planes import Plane
+from weir.index.box_tables import Matches, OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.windows.index import WindowIndex, meeting
-from weir.index.windows.strategies import STRATEGIES, Ages, Meeting
+from weir.index.meeting import codes
+from weir.index.meeting.contract import Listed, Meeting, Tuning, timed_meeting
+from weir.index.meeting.planes import Plane
+from weir.index.windows.window_costs import HOTSPOT, JOIN_FIRST, SELECT_FIRST, SSI
+from weir.index.windows.window_index import WindowIndex
+from weir.index.windows.window_layout import Ages
+from weir.index.windows.window_strategies import NAMES as STRATEGIES
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 SEEDS = range(max(int(120 * SCALE), 8))
@@ -44,7 +47,7 @@ class Case(NamedTuple):
 
     @property
     def meeting(self) -> Meeting:
-        return meeting(self.a, self.times, self.begin, self.end, self.values, self.place_times)
+        return timed_meeting(self.a, self.times, self.begin, self.end, self.values, self.place_times)
 
     def expected(self) -> list[list[int]]:
         bounds = [array.tolist() for array in (*self.plane, *self.ages)]
@@ -109,12 +112,12 @@ def test_boxes_are_those_of_the_twin(strategy: str, seed: int) -> None:
     case = draw(seed)
     expected = case.expected()
     index = WindowIndex.build(case.plane, case.ages, alpha=0.05)
-    found = index.search(case.meeting, case.muted, ANY, strategy=strategy)
+    found = index.search(case.meeting, case.muted, ANY, Tuning(strategy))
     assert lists_of(found.matches) == expected, f"seed {seed}"
     assert found.choices.sum() == np.count_nonzero(case.begin < case.end)
     total = sum(map(len, expected))
     if total:
-        over = index.search(case.meeting, case.muted, total - 1, strategy=strategy).matches
+        over = index.search(case.meeting, case.muted, total - 1, Tuning(strategy)).matches
         assert isinstance(over, OverBudget)
         counts = np.bincount([box for of in expected for box in of], minlength=len(case.muted))
         assert over.counts.tolist() == counts.tolist(), f"seed {seed}"
@@ -131,7 +134,7 @@ def test_bounds_in_doubt_are_decided_by_keys(strategy: str, monkeypatch: pytest.
     for seed in list(SEEDS)[:20]:
         case = draw(seed)
         index = WindowIndex.build(case.plane, case.ages, alpha=0.05)
-        found = index.search(case.meeting, case.muted, ANY, strategy=strategy)
+        found = index.search(case.meeting, case.muted, ANY, Tuning(strategy))
         assert lists_of(found.matches) == case.expected(), f"seed {seed}"
 
 
@@ -140,12 +143,11 @@ def test_skylines_that_stand_serve_later_batches(strategy: str) -> None:
     """Time goes on, and goes back: floors rise and fall over the same runs."""
     for seed in list(SEEDS)[:25]:
         case = draw(seed)
-        index = WindowIndex.build(case.plane, case.ages, alpha=0.05)
-        standing = index.standing(len(case.values))
+        index = WindowIndex.build(case.plane, case.ages, alpha=0.05).keeping(case.place_times)
         span = int(case.place_times.max(initial=0))
         for later in (0, span // 4, span, -span // 2, 0):
             moved = case._replace(times=case.times + later)
-            found = index.search(moved.meeting, case.muted, ANY, strategy=strategy, standing=standing)
+            found = index.search(moved.meeting, case.muted, ANY, Tuning(strategy))
             assert lists_of(found.matches) == moved.expected(), f"seed {seed}, later {later}"
 
 
@@ -154,21 +156,21 @@ def test_over_the_lists_of_another_index(strategy: str) -> None:
     for seed in list(SEEDS)[:25]:
         case = draw(seed)
         built = WindowIndex.build(case.plane, case.ages)._boxes
-        index = WindowIndex.over(
-            built.plane, built.codes, built.lists, built.selected, built.points.keys, Ages(*case.ages)
-        )
+        listed = Listed(built.plane, built.codes, built.lists, built.selected)
+        index = WindowIndex.sharing(listed, built.points.keys, Ages(*case.ages))
         assert index.strategies == STRATEGIES[:3]
-        found = index.search(case.meeting, case.muted, ANY, strategy=strategy)
+        found = index.search(case.meeting, case.muted, ANY, Tuning(strategy))
         assert lists_of(found.matches) == case.expected(), f"seed {seed}"
 
 
 def test_a_strategy_that_is_not_there_is_refused() -> None:
     case = draw(3)
     built = WindowIndex.build(case.plane, case.ages)._boxes
-    index = WindowIndex.over(built.plane, built.codes, built.lists, built.selected, built.points.keys, case.ages)
+    listed = Listed(built.plane, built.codes, built.lists, built.selected)
+    index = WindowIndex.sharing(listed, built.points.keys, case.ages)
     for name, reason in (("hotspot", "was not built"), ("luck", "is none of")):
         with pytest.raises(AssertionError, match=reason):
-            index.search(case.meeting, case.muted, ANY, strategy=name)
+            index.search(case.meeting, case.muted, ANY, Tuning(name))
 
 
 def test_events_out_of_time_order_take_the_exact_path() -> None:
@@ -182,6 +184,11 @@ def test_events_out_of_time_order_take_the_exact_path() -> None:
     index = WindowIndex.build(plane, ages)
     for time, affected in ((100, [[0]]), (1_005, [[0]]), (90, [[]]), (2_000, [[]])):
         for strategy in WAYS:
-            at = meeting(zero, np.array([time]), zero, zero + 40, values, place_times)
-            found = index.search(at, np.zeros(1, np.uint8), ANY, strategy=strategy)
+            at = timed_meeting(zero, np.array([time]), zero, zero + 40, values, place_times)
+            found = index.search(at, np.zeros(1, np.uint8), ANY, Tuning(strategy))
             assert lists_of(found.matches) == affected, f"{strategy} at {time}"
+
+
+def test_numbers_are_places_of_the_rows() -> None:
+    names = {JOIN_FIRST: "join-first", SELECT_FIRST: "select-first", SSI: "ssi", HOTSPOT: "hotspot"}
+    assert tuple(names[s] for s in range(len(names))) == STRATEGIES

@@ -11,18 +11,19 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.boxes.attributes import sources_of
-from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Tuning
+from weir.families.contract import Checked, Needs, NewRows, Results, Seen
 from weir.families.joins import join_family
 from weir.families.joins.join_family import Joined, JoinFamily, terms_of
-from weir.families.joins.join_matching import CHOICES
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
+from weir.index.joining import kinds
+from weir.index.meeting.contract import Tuning
 from weir.settings import Settings
 
 name = join_family.name
-strategies = CHOICES
+strategies = kinds.STRATEGIES
 refusal = join_family.refusal
 open_rows = PartnerRows.from_arrays
 
@@ -75,9 +76,7 @@ class JoinQueries:
         tuning: Tuning,
     ) -> Iterator[Results | OverBudget]:
         for rows in partners[1 - side]:
-            found = self.segment.match(
-                side, events.table, events.times, rows, muted, left(), costs=tuning.costs, strategy=tuning.strategy
-            )
+            found = self.segment.match(side, events.table, events.times, rows, muted, left(), tuning)
             yield found if isinstance(found, OverBudget) else Results(*found)
 
 

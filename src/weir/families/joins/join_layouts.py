@@ -27,10 +27,10 @@ from weir.boxes.differences import Difference, difference_of, partner_order
 from weir.boxes.guards import Guards, guards_as_arrays, guards_as_json, guards_of_arrays
 from weir.families.joins.join_conditions import columns_of
 from weir.families.joins.join_family import BOTH, JoinFamily, joined, on_side
-from weir.families.joins.join_parts import Indexing, Part, Sides, below, build_parts, two
+from weir.families.joins.join_parts import Part, Sides, below, build_parts, two
 from weir.families.joins.join_windows import Apart, apart
 from weir.families.members import Group, boxes_of, by_shape, in_slots
-from weir.index.joins.search import STRATEGIES
+from weir.index.meeting.contract import Indexing
 from weir.index.strings import StringDictionary
 from weir.settings import Settings
 from weir.values.codec import from_json, to_json
@@ -106,8 +106,8 @@ class JoinLayout:
         else the one that is set.
         """
         thrifty = strategies is None
-        if strategies is None:
-            strategies = STRATEGIES if settings.join_strategy == "auto" else (settings.join_strategy,)
+        if strategies is None and settings.join_strategy != "auto":
+            strategies = (settings.join_strategy,)
         streams = two(catalog.streams[name.lower()] for name in family.streams)
         members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
         ids, slot_of_row = in_slots([own for _, _, own in members])

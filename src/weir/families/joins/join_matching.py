@@ -6,7 +6,6 @@ than one call of `match`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,20 +16,16 @@ import pyarrow as pa
 from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.boxes.bounds import Ints
 from weir.boxes.value_keys import keys_of_values
-from weir.index.bands.costs import NAMES as BAND_STRATEGIES
-from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
-from weir.index.joins.costs import N_STRATEGIES, Costs
-from weir.index.joins.enumeration import Checks, Side
-from weir.index.joins.pairs import Band, Pairs, match_pairs
-from weir.index.joins.partners import Partners, locate
-from weir.index.joins.search import STRATEGIES, JoinIndex
+from weir.index.box_tables import Int32s, Int64s, OverBudget, Uint8s
+from weir.index.joining.enumeration import Checks
+from weir.index.joining.kinds import STRATEGIES
+from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.keys import NULL_KEY
+from weir.index.meeting.contract import Meeting, PlaneIndex, Tuning
+from weir.index.meeting.partners import Partners, locate
 from weir.index.strings import StringDictionary
-from weir.index.windows.index import WindowIndex
-from weir.index.windows.routing import FORCED, Routed
 from weir.values.evaluate import evaluate
 
-CHOICES = (*STRATEGIES, *(f"band {name}" for name in BAND_STRATEGIES), *FORCED)
 _KEPT_MOST = 0.875  # share of the places met above which none are left out
 _FAR = 1 << 62  # no two times are further apart
 
@@ -42,67 +37,25 @@ class JoinMatches(NamedTuple):
     offsets: Int64s  # int64[e+1]
     slots: Int32s  # int32[p]: ascending within an entry of `events`
     partners: Int64s  # int64[others, p]: row ids on the other sides, ascending; unique within (entry, slot)
-    choices: Int64s  # int64[16]: how many events each of CHOICES processed, summed over parts
+    choices: Int64s  # int64[16]: how many events each of STRATEGIES processed, summed over parts
 
 
 @dataclass(frozen=True)
 class Search:
     """One part's search for pairs, over all its events."""
 
-    index: JoinIndex | Band
+    index: PlaneIndex
+    meeting: Meeting
     checks: Checks
-    traits: Uint8s
-    a: Ints
-    begin: Ints
-    end: Ints
-    values: Ints
-    events: Side
-    partners: Side
     muted: Uint8s
-    strategy: str
-    costs: Costs
-    windows: WindowIndex | None = None  # of a select join whose boxes bound how old a partner may be
-    sign: int = 1  # of times
-
-    @functools.cached_property
-    def _routed(self) -> Routed | None:
-        if self.windows is None or not isinstance(self.index, JoinIndex):
-            return None
-        return Routed(self.index, self.windows, self.sign, self.partners.times)
+    tuning: Tuning
 
     def pairs(self, first: int, stop: int, pairs_max: int) -> tuple[Pairs | OverBudget, Int64s]:
-        """The pairs of some events, or their counts; and the choices."""
-        at = slice(first, stop)
-        index = self.index
-        if isinstance(index, Band):
-            index = Band(index.index, index.run, index.offset[at])
-        routed: JoinIndex | Band | Routed = index
-        strategy = self.strategy
-        if self._routed is not None:
-            routed = self._routed
-        elif strategy in FORCED:
-            strategy = "auto"
-        found, chosen = match_pairs(
-            routed,
-            self.checks,
-            self.a[at],
-            self.begin[at],
-            self.end[at],
-            self.values,
-            Side(self.events.times[at], self.events.columns[:, at]),
-            self.partners,
-            self.muted,
-            pairs_max,
-            strategy=strategy,
-            costs=self.costs,
-            traits=self.traits,
-        )
-        choices = np.zeros(len(CHOICES), np.int64)
-        if isinstance(index, Band):
-            choices[N_STRATEGIES : N_STRATEGIES + len(chosen)] = chosen
-        else:
-            choices[:N_STRATEGIES] = chosen[:N_STRATEGIES]
-            choices[len(CHOICES) - len(FORCED) :][: len(chosen) - N_STRATEGIES] = chosen[N_STRATEGIES:]
+        """The pairs of some events, or their counts; and how many events each of STRATEGIES processed."""
+        some = self.meeting.at(slice(first, stop))
+        found, chosen = match_pairs(self.index, some, self.checks, self.muted, pairs_max, self.tuning)
+        choices = np.zeros(len(STRATEGIES), np.int64)
+        choices[[STRATEGIES.index(name) for name in self.index.names]] = chosen
         return found, choices
 
 
@@ -115,7 +68,7 @@ def distinct(entry: Ints, slots: Int32s, row: Ints) -> tuple[Ints, Int32s, Ints]
     return entry[new], slots[new], row[new]
 
 
-class Meeting(NamedTuple):
+class MetEvents(NamedTuple):
     """Events that have partners, by ascending join key, and where those are among the places that are met."""
 
     events: Ints  # int64[e]: positions
@@ -124,13 +77,13 @@ class Meeting(NamedTuple):
     end: Ints  # int64[e]
     places: Ints | None  # int64[m]: the places that any event meets, in order; None: all of them
 
-    def some(self, first: int, stop: int) -> Meeting:
+    def some(self, first: int, stop: int) -> MetEvents:
         """Some of the events; the places stay."""
         at = slice(first, stop)
-        return Meeting(self.events[at], self.codes[at], self.begin[at], self.end[at], self.places)
+        return MetEvents(self.events[at], self.codes[at], self.begin[at], self.end[at], self.places)
 
 
-def meet(partners: Partners, codes: Ints) -> Meeting:
+def meet(partners: Partners, codes: Ints) -> MetEvents:
     """Look every join key up. All orders of the same rows have the same runs, so the places serve every part."""
     known = np.flatnonzero(codes != NULL_KEY)
     by_key = known[np.argsort(codes[known], kind="stable")]
@@ -139,17 +92,17 @@ def meet(partners: Partners, codes: Ints) -> Meeting:
     there = np.flatnonzero(end > begin)
     by_key, codes, begin, end = by_key[there], codes[there], begin[there], end[there]
     if not len(by_key):
-        return Meeting(by_key, codes, begin, end, None)
+        return MetEvents(by_key, codes, begin, end, None)
     is_first = np.ones(len(begin), bool)
     is_first[1:] = begin[1:] != begin[:-1]
     starts, lengths = begin[is_first], (end - begin)[is_first]
     met = int(lengths.sum())
     if 2 * met > len(partners.rows):
-        return Meeting(by_key, codes, begin, end, None)
+        return MetEvents(by_key, codes, begin, end, None)
     moved = np.cumsum(lengths) - lengths
     places = np.repeat(starts - moved, lengths) + np.arange(met)
     shift = (starts - moved)[np.cumsum(is_first) - 1]
-    return Meeting(by_key, codes, begin - shift, end - shift, places)
+    return MetEvents(by_key, codes, begin - shift, end - shift, places)
 
 
 def within_reach(
@@ -207,7 +160,7 @@ class Result:
         """`others` is the number of other sides: of so many row ids are the partners of a pair."""
         self.others = others
         self.left = max(pairs_max, 0)
-        self.choices = np.zeros(len(CHOICES), np.int64)
+        self.choices = np.zeros(len(STRATEGIES), np.int64)
         self._slots_count = slots_count
         self._counts: Ints | None = None
         self._is_shared = False

@@ -1,9 +1,9 @@
 """Parts of a join segment: the boxes of all slots that are reached through the same two attributes.
 
 The rectangles of a part's boxes over its access attributes, one a side, are a plane, indexed once for events of side 0
-and, with the axes exchanged, once for events of side 1 (`weir.index.joins`). A side without access attribute reaches
-from NULL to the last key, so every event, or every partner, is inside. The constraints that are left are kept as CSR
-by box, once for both directions: what is checked of events in one is checked of partners in the other.
+and, with the axes exchanged, once for events of side 1 (`weir.index.joining.kinds`). A side without access attribute
+reaches from NULL to the last key, so every event, or every partner, is inside. The constraints that are left are kept
+as CSR by box, once for both directions: what is checked of events in one is checked of partners in the other.
 
 Conditions over both sides are attributes of pairs. The difference of the two times becomes part of the time bounds.
 Slots that bound another difference (or that one, if there are no join keys, or nothing to reach a side by) are reached
@@ -32,16 +32,16 @@ from weir.boxes.differences import difference_of
 from weir.boxes.instances import RowBoxes
 from weir.families.joins.join_accesses import choose_accesses
 from weir.families.joins.join_family import BOTH, on_side, side_of
-from weir.families.joins.join_windows import Apart
-from weir.index.bands.index import BandIndex
-from weir.index.boxes import Int32s, Int64s, Uint8s
-from weir.index.joins.enumeration import Checks, traits_of
-from weir.index.joins.planes import Plane
-from weir.index.joins.search import JoinIndex
+from weir.families.joins.join_windows import Apart, seen_from
+from weir.index.box_tables import Int32s, Int64s
+from weir.index.joining import kinds
+from weir.index.joining.enumeration import Checks, Remaining, make_checks
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.meeting.contract import Indexing, StoredIndex
+from weir.index.meeting.planes import Plane
 from weir.index.stabbing import canonical
-from weir.index.windows.index import WindowIndex
-from weir.index.windows.strategies import Ages
+from weir.index.windows.window_index import WindowIndex
+from weir.index.windows.window_layout import Ages
 
 T = TypeVar("T")
 _NO_ATTRIBUTE: Int32s = np.empty(0, np.int32)
@@ -57,15 +57,6 @@ _EXCHANGED = {
 _SHARED = {"plane_c_lo": "plane_c_lo", "plane_c_hi": "plane_c_hi"}  # of the planes of a difference
 
 
-class Remaining(NamedTuple):
-    """Constraints of one side that a part checks: CSR by box."""
-
-    offsets: Int64s  # int64[n+1]
-    attribute: Int32s  # int32[·]: a place in the part's `checked` attributes of the side
-    lo: Int64s  # int64[·]
-    hi: Int64s  # int64[·]
-
-
 @dataclass(frozen=True, eq=False)
 class Part:
     """The boxes of all slots with the same access attributes."""
@@ -73,7 +64,7 @@ class Part:
     access: tuple[int, int]  # attribute of each side, −1 for none
     checked: tuple[tuple[int, ...], tuple[int, ...]]  # attributes of each side that are checked
     difference: int  # number among the attributes of pairs through which queries are reached, −1 for none
-    indexes: tuple[JoinIndex, JoinIndex] | tuple[BandIndex, BandIndex]  # by the side of the events
+    indexes: tuple[StoredIndex, StoredIndex]  # by the side of the events
     remaining: tuple[Remaining | None, Remaining | None]  # by side; None: nothing is left to check
     slot_of_box: Int32s  # int32[n]
     conditions: Remaining | None  # on attributes of pairs
@@ -90,11 +81,8 @@ class Part:
         """Whether times need to be checked at all of pairs whose t0 − t1 lies in least..greatest."""
         return least < self.tightest[0] or greatest > self.tightest[1]
 
-    def checks(self, side: int, timed: bool) -> tuple[Checks, Uint8s]:
-        """What is checked when events come on `side`, and which kinds of checks each box has; with times or without.
-
-        Time bounds are those of t0 − t1 for both sides: events of side 1, and their partners, come with −t for t.
-        """
+    def checks(self, side: int, timed: bool) -> Checks:
+        """What is checked when events come on `side`; with times or without."""
         if (side, timed) not in self._checks:
             count = len(self.slot_of_box)
             # Where nothing is checked kernels read nothing, and zeros that nobody reads take no memory.
@@ -105,22 +93,18 @@ class Part:
                 apart = self.apart or Apart(*(np.full(count, bound, np.int64) for bound in self.tightest))
             # Conditions are of boxes, so pairs are needed by box.
             slots = self.slot_of_box if self.conditions is None else np.arange(count, dtype=np.int32)
-            checks = Checks(*event, *partner, slots, *apart)
-            self._checks[side, timed] = checks, _traits(checks, timed)
+            self._checks[side, timed] = make_checks(event, partner, slots, seen_from(side, *apart), is_timed=timed)
         return self._checks[side, timed]
 
     def windows(self, side: int) -> WindowIndex | None:
         """The index of its boxes by age too, for events of `side`; None if it has none."""
         if side not in self._windows:
-            index = self.indexes[side]
             self._windows[side] = None
-            if isinstance(index, JoinIndex) and len(self.points[side]) and len(index.built.lists.boxes):
-                built, checks = index.built, self.checks(side, True)[0]
+            listed = self.indexes[side].listed
+            if listed is not None and len(self.points[side]):
+                checks = self.checks(side, True)
                 ages = Ages(checks.apart_lo, checks.apart_hi)
-                if side:  # t0 − t1 is how much younger the partner is
-                    ages = Ages(-ages.most, -ages.least)
-                of = built.plane, built.codes, built.lists, built.selected
-                self._windows[side] = WindowIndex.over(*of, self.points[side], ages)
+                self._windows[side] = WindowIndex.sharing(listed, self.points[side], ages)
         return self._windows[side]
 
     @cached_property
@@ -128,7 +112,7 @@ class Part:
         return {}
 
     @cached_property
-    def _checks(self) -> dict[tuple[int, bool], tuple[Checks, Uint8s]]:
+    def _checks(self) -> dict[tuple[int, bool], Checks]:
         return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -167,9 +151,7 @@ class Part:
             (first, second),
             two(tuple(numbers) for numbers in meta["checked"]),
             meta["difference"],
-            two(BandIndex.from_arrays(index) for index in (straight, turned))
-            if is_band
-            else two(JoinIndex.from_arrays(index) for index in (straight, turned)),
+            two(_kind(meta["difference"]).from_arrays(index) for index in (straight, turned)),
             two(_read(Remaining, below(arrays, f"remaining.{side}.")) for side in (0, 1)),
             arrays["slot_of_box"],
             _read(Remaining, below(arrays, "conditions.")),
@@ -180,11 +162,9 @@ class Part:
         )
 
 
-def _traits(checks: Checks, timed: bool) -> Uint8s:
-    if timed:
-        return traits_of(checks)
-    lo, hi = (np.broadcast_to(np.int64(key), len(checks.slot_of_box)) for key in (KEY_MIN, KEY_MAX))
-    return traits_of(checks._replace(apart_lo=lo, apart_hi=hi))
+def _kind(difference: int) -> type[StoredIndex]:
+    """The index of parts that are reached through this difference, or through none."""
+    return kinds.INDEXES["select" if difference < 0 else "band"]
 
 
 def _read(kind: Callable[..., T], arrays: Mapping[str, np.ndarray]) -> T | None:
@@ -218,14 +198,6 @@ def _time_form(e: Expression, times: tuple[str, str]) -> str:
     if any(c.name != times[c.source] for c in (first, second)):
         return ""
     return "t0 - t1" if first.source == 0 else "t1 - t0"
-
-
-class Indexing(NamedTuple):
-    """How planes are indexed: see `JoinIndex.build`."""
-
-    alpha: float
-    strategies: Sequence[str]
-    thrifty: bool
 
 
 def build_parts(
@@ -352,15 +324,14 @@ def _part(
     paired = _paired(asked, sides)
     taken = asked.narrow(own, paired, sides) | (asked.attribute[paired] == difference)
     evaluated = paired[~taken]
-    indexes: tuple[JoinIndex, JoinIndex] | tuple[BandIndex, BandIndex]
     if difference < 0:
-        planes = (Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0]))
-        indexes = two(JoinIndex.build(plane, **how._asdict()) for plane in planes)
+        planes = two((Plane(*spans[0], *spans[1]), Plane(*spans[1], *spans[0])))
     else:
         of = sides.differences[difference]
         assert of is not None
         planes = two(Plane(*span, *asked.span(difference)) for span in spans)
-        indexes = two(BandIndex.build(plane, is_double=of.is_double, alpha=how.alpha) for plane in planes)
+        how = how._replace(is_double=of.is_double)
+    indexes = two(_kind(difference).over(plane, how) for plane in planes)
     tightest, widest = (int(own.lo.max()), int(own.hi.min())), (int(own.lo.min()), int(own.hi.max()))
     points = two((_NO_BOUND, _NO_BOUND))
     if difference < 0 and (tightest[0] > KEY_MIN or tightest[1] < KEY_MAX):

@@ -10,7 +10,7 @@ of them are too old for every window of a part. DESIGN.md sections 1 and 2; SSI 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from weir.families.joins.join_layouts import JoinLayout
 from weir.families.joins.join_matching import (
     EventKeys,
     JoinMatches,
-    Meeting,
+    MetEvents,
     Result,
     Search,
     distinct,
@@ -35,23 +35,15 @@ from weir.families.joins.join_matching import (
     within_reach,
 )
 from weir.families.joins.join_parts import Part, two
+from weir.families.joins.join_windows import seen_from
 from weir.families.joins.partner_rows import PartnerRows, keys_of
-from weir.index.bands.index import BandIndex
-from weir.index.bands.runs import make_run
 from weir.index.bands.spread import spread
-from weir.index.boxes import Int32s, Int64s, OverBudget, Uint8s
-from weir.index.joins.costs import DEFAULT, Costs
-from weir.index.joins.enumeration import Side
-from weir.index.joins.pairs import Band
-from weir.index.joins.search import JoinIndex, batch_order
+from weir.index.box_tables import Int32s, Int64s, OverBudget, Uint8s
+from weir.index.joining.routing import RoutedIndex
+from weir.index.joins.join_index import batch_order
+from weir.index.meeting.contract import AUTO, Meeting, PlaneIndex, Side, Tuning
+from weir.index.meeting.partner_runs import PartnerRun, make_run, plain_run
 
-# What a strategy of select joins is in a band join.
-BAND_STRATEGY = {
-    "vanilla": "query-outer",
-    "select-first": "query-outer",
-    "join-first": "data-outer",
-    "sweep": "merge",
-}
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
 EVENTS_FIRST = 1 << 10  # events of the first block whose candidates are examined
 CANDIDATES = 1 << 20  # candidates of a block that is neither too small to pay nor too large
@@ -70,9 +62,7 @@ class JoinSegment(JoinLayout):
         rows: PartnerRows,
         muted: Uint8s,
         pairs_max: int,
-        *,
-        costs: Costs = DEFAULT,
-        strategy: str = "auto",
+        tuning: Tuning = AUTO,
     ) -> JoinMatches | OverBudget:
         """The pairs of new rows of `side` with partners, but those of muted slots; counts if there are too many.
 
@@ -90,7 +80,7 @@ class JoinSegment(JoinLayout):
         if over is not None:
             return OverBudget(over, is_shared=True)
         if self.parts:
-            _Match(self, side, events, times, rows, muted, costs, strategy, result).run()
+            _Match(self, side, events, times, rows, muted, tuning, result).run()
         return result.whole()
 
 
@@ -104,18 +94,13 @@ class _Match:
     times: Int64s  # int64[n]: of the events
     rows: PartnerRows  # of the other side
     muted: Uint8s
-    costs: Costs
-    strategy: str
+    tuning: Tuning
     result: Result
-    sign: int = field(init=False)  # times are multiplied by it, as time bounds are those of t0 − t1
-
-    def __post_init__(self) -> None:
-        self.sign = -1 if self.side else 1
 
     def run(self) -> None:
         codes = self.rows.codes(self.events, [pair[self.side] for pair in self.of.family.keys])
         whole = meet(self.rows.ordered(None), codes)  # all orders have the same runs
-        reach = reach_of(self.sign * self.times, self.sign * self.rows.times)
+        reach = seen_from(self.side, *reach_of(self.times, self.rows.times))  # of t0 − t1, like a part's bounds
         columns = self.of.columns(self.side)
         differences = columns_of((e for e in self.of.columns(BOTH) if difference_of(e) is not None), self.side)
         step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(columns))))
@@ -126,9 +111,9 @@ class _Match:
                 if part.can_meet(*reach):
                     self._match(part, meeting, keys, part.is_timed(*reach))
 
-    def _match(self, part: Part, meeting: Meeting, keys: EventKeys, timed: bool) -> None:
+    def _match(self, part: Part, met: MetEvents, keys: EventKeys, timed: bool) -> None:
         """Add the pairs of a part."""
-        found = (self._band_search if part.difference >= 0 else self._search)(part, meeting, keys, timed)
+        found = (self._band_search if part.difference >= 0 else self._search)(part, met, keys, timed)
         search, positions, row_of_place = found
         if part.conditions is not None:
             self._add_satisfying(search, part, positions, row_of_place)
@@ -140,75 +125,67 @@ class _Match:
         else:
             self.result.add(positions, pairs.offsets, pairs.slots, self.rows.row_ids[row_of_place[pairs.places]])
 
-    def _search(self, part: Part, meeting: Meeting, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
+    def _search(self, part: Part, met: MetEvents, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
         """The search of a part, the events it is about, and the row of each place."""
-        a = self._own(part, meeting, keys)
-        order = batch_order(meeting.codes, a)
+        a = self._own(part, met, keys)
+        order = batch_order(met.codes, a)
         access = self._access(part)
         row_of_place = self.rows.ordered(access).rows
         values = self.rows.values(access, self.of.dictionaries[1 - self.side].get(part.access[1 - self.side]))
-        if meeting.places is not None:
-            row_of_place, values = row_of_place[meeting.places], values[meeting.places]
-        begin, end = meeting.begin, meeting.end
+        if met.places is not None:
+            row_of_place, values = row_of_place[met.places], values[met.places]
+        begin, end = met.begin, met.end
         if timed:
-            own, others = self.sign * self.times[meeting.events], self.sign * self.rows.times[row_of_place]
-            near = within_reach(others, begin, end, own, part.widest)
+            own, others = self.times[met.events], self.rows.times[row_of_place]
+            near = within_reach(others, begin, end, own, seen_from(self.side, *part.widest))
             if near is not None:
                 kept, begin, end = near
                 row_of_place, values = row_of_place[kept], values[kept]
-        index = part.indexes[self.side]
-        assert isinstance(index, JoinIndex)
-        search = Search(
-            index,
-            *part.checks(self.side, timed),
-            a[order],
-            begin[order],
-            end[order],
-            values,
-            self._events(part, keys, meeting.events, order),
-            self._partners(part, row_of_place, timed),
-            self._muted(part),
-            self.strategy,
-            self.costs,
-            part.windows(self.side) if timed else None,
-            self.sign,
-        )
-        return search, meeting.events[order], row_of_place
+        index: PlaneIndex = part.indexes[self.side]
+        windows = part.windows(self.side) if timed else None
+        if windows is not None:
+            index = RoutedIndex(index, windows)
+        runs = begin[order], end[order], plain_run(values), np.empty(0, np.int64)
+        search = self._searching(index, part, met, keys, order, runs, row_of_place, timed)
+        return search, met.events[order], row_of_place
 
-    def _band_search(self, part: Part, meeting: Meeting, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
+    def _band_search(self, part: Part, met: MetEvents, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
         """The same for a part that is reached through a difference."""
         of = self.of.difference(part.difference)
         ordered = self.rows.ordered(self.of.order(part.difference, 1 - self.side))
         row_of_place, values = ordered.rows, ordered.values
-        if meeting.places is not None:
-            row_of_place, values = row_of_place[meeting.places], values[meeting.places]
+        if met.places is not None:
+            row_of_place, values = row_of_place[met.places], values[met.places]
         own = keys_of(on_side(event_part(of, self.side), {self.side: 0}), keys.rows)
-        bands = spread(values, own, meeting.begin, meeting.end, is_double=of.is_double)
+        bands = spread(values, own, met.begin, met.end, is_double=of.is_double)
         order, row_of_place = bands.event, row_of_place[bands.nulls :]
-        index = part.indexes[self.side]
-        assert isinstance(index, BandIndex)
         # A ladder is a pass over the partners: it pays if they are searched more often than that.
         is_searched = len(order) * len(part.slot_of_box) > len(bands.values)
         run = make_run(bands.values, of.is_double, is_one=not self.of.family.keys and is_searched)
-        search = Search(
-            Band(index, run, bands.offset),
-            *part.checks(self.side, timed),
-            self._own(part, meeting, keys)[order],
-            bands.begin,
-            bands.end,
-            bands.values,
-            self._events(part, keys, meeting.events, order),
-            self._partners(part, row_of_place, timed),
-            self._muted(part),
-            BAND_STRATEGY.get(self.strategy, self.strategy),
-            self.costs,
-        )
-        return search, meeting.events[order], row_of_place
+        runs = bands.begin, bands.end, run, bands.offset
+        search = self._searching(part.indexes[self.side], part, met, keys, order, runs, row_of_place, timed)
+        return search, met.events[order], row_of_place
 
-    def _own(self, part: Part, meeting: Meeting, keys: EventKeys) -> Int64s:
+    def _searching(
+        self,
+        index: PlaneIndex,
+        part: Part,
+        met: MetEvents,
+        keys: EventKeys,
+        order: Ints,
+        runs: tuple[Ints, Ints, PartnerRun, Ints],
+        row_of_place: Int32s,
+        timed: bool,
+    ) -> Search:
+        """The search of an index for events in the order given, with their runs and offsets."""
+        events, partners = self._events(part, keys, met.events, order), self._partners(part, row_of_place, timed)
+        meeting = Meeting(self._own(part, met, keys)[order], *runs, events, partners)
+        return Search(index, meeting, part.checks(self.side, timed), self._muted(part), self.tuning)
+
+    def _own(self, part: Part, met: MetEvents, keys: EventKeys) -> Int64s:
         """What events have of the part's access attribute."""
         number = part.access[self.side]
-        return np.zeros(len(meeting.events), np.int64) if number < 0 else keys[number]
+        return np.zeros(len(met.events), np.int64) if number < 0 else keys[number]
 
     def _access(self, part: Part) -> Expression | None:
         """The attribute that the part's partners are ordered by."""
@@ -222,12 +199,12 @@ class _Match:
     def _events(self, part: Part, keys: EventKeys, events: Ints, order: Ints) -> Side:
         """What is checked of events, in the order given."""
         checked = [keys[n][order] for n in part.checked[self.side]]
-        return Side(self.sign * self.times[events[order]], stacked(checked, len(order)))
+        return Side(self.times[events[order]], stacked(checked, len(order)))
 
     def _partners(self, part: Part, row_of_place: Int32s, timed: bool) -> Side:
         """What is checked of partners, by place."""
         side, count = self.rows.side, len(row_of_place)
-        times = self.sign * self.rows.times[row_of_place] if timed else np.zeros(count, np.int64)
+        times = self.rows.times[row_of_place] if timed else np.zeros(count, np.int64)
         attributes, dictionaries = self.of.columns(side), self.of.dictionaries[side]
         checked = [self.rows.column(attributes[n], dictionaries.get(n))[row_of_place] for n in part.checked[side]]
         return Side(times, stacked(checked, count))

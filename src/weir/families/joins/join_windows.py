@@ -13,7 +13,7 @@ Cost: a few passes of NumPy over the constants.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from weir.algebra.schema import Stream
 from weir.boxes.bounds import Bools, Ints
 from weir.index.keys import KEY_MAX, KEY_MIN
 
+T = TypeVar("T", int, Ints)
 _FAR_US = 1 << 61  # offsets beyond it count as this: 73,000 years, and differences of two still fit
 
 
@@ -31,6 +32,11 @@ class Apart(NamedTuple):
 
     lo: Ints
     hi: Ints
+
+
+def seen_from(side: int, lo: T, hi: T) -> tuple[T, T]:
+    """Bounds of t0 − t1 as bounds of an event's time less its partner's, when events are of `side`."""
+    return (lo, hi) if side == 0 else (-hi, -lo)
 
 
 class _Edge(NamedTuple):

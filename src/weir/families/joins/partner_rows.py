@@ -1,9 +1,9 @@
 """Partner rows: kept rows of one side of a join family, by join key, as events of the other side meet them.
 
 A segment of rows is immutable and made of flat arrays: row ids, times, the attributes that standing queries mention,
-and for each access attribute the order by (join key, attribute) (`weir.index.joins.partners`). It knows nothing of the
-queries' constants: a string attribute is kept as codes into the segment's own sorted dictionary, and translated to the
-codes of a query segment when the two meet. That translation ascends with the codes, so an order made once holds for
+and for each access attribute the order by (join key, attribute) (`weir.index.meeting.partners`). It knows nothing of
+the queries' constants: a string attribute is kept as codes into the segment's own sorted dictionary, and translated to
+the codes of a query segment when the two meet. That translation ascends with the codes, so an order made once holds for
 every query segment to come (codes stored relative to *queries* would be wrong as soon as one mentions a new string).
 
 Join keys become one int64 a row: a single number or time is its own key; a string is its place in the dictionary; of
@@ -28,8 +28,8 @@ from weir.algebra.schema import Kind
 from weir.boxes.bounds import Ints
 from weir.families.joins.join_family import JoinFamily
 from weir.families.joins.join_keys import key_of
-from weir.index.joins.partners import Partners, build_partners
 from weir.index.keys import NULL_KEY, decode_column, encode_column
+from weir.index.meeting.partners import Partners, build_partners
 from weir.index.strings import StringDictionary, build, find
 from weir.store.row_files import arrow_type
 from weir.values.codec import canonical

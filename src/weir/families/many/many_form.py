@@ -16,7 +16,7 @@ from weir.families.many.many_family import Many, ManyFamily
 from weir.families.many.many_rows import EventRows, ManyRows, Pool
 from weir.families.many.many_segments import ManySegment
 from weir.families.members import Group
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
 from weir.settings import Settings
 
 name = many_family.name

@@ -15,7 +15,7 @@ import numpy as np
 from weir.algebra.nodes import Arithmetic, ColumnRef, Expression
 from weir.boxes.attributes import sources_of
 from weir.boxes.bounds import Ints
-from weir.index.boxes import BoxTable
+from weir.index.box_tables import BoxTable
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.values.codec import canonical
 

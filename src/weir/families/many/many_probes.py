@@ -29,8 +29,8 @@ from weir.families.joins.partner_rows import keys_of
 from weir.families.many.many_family import ManyFamily
 from weir.families.many.many_limits import Limits
 from weir.families.many.many_rows import EventRows, ManyRows, Pool, side_links
-from weir.index.joins.partners import locate
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
+from weir.index.meeting.partners import locate
 
 BLOCK = 1 << 17  # combinations that go on together
 EVENTS = 1 << 14  # events that begin together

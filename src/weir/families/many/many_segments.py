@@ -39,7 +39,7 @@ from weir.families.many.many_probes import Places, SymmetricJoin, TooManyError
 from weir.families.many.many_rows import EventRows, Pool, SideRows
 from weir.families.members import Group, boxes_of, by_shape, in_slots
 from weir.families.selections.selection_segments import box_table
-from weir.index.boxes import OverBudget, Uint8s
+from weir.index.box_tables import OverBudget, Uint8s
 from weir.index.strategies import STRATEGIES, Strategy
 from weir.index.strings import StringDictionary
 from weir.values.codec import canonical, from_json, to_json

@@ -15,7 +15,7 @@ from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Store
 from weir.families.members import Group
 from weir.families.selections import selection_family
 from weir.families.selections.selection_segments import Segment
-from weir.index.boxes import OverBudget
+from weir.index.box_tables import OverBudget
 from weir.settings import Settings
 
 name = selection_family.name

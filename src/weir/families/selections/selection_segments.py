@@ -30,7 +30,7 @@ from weir.boxes.instances import RowBoxes
 from weir.boxes.value_keys import keys_of_values
 from weir.families.members import Group, boxes_of, in_slots, without
 from weir.families.query_parts import parts_of
-from weir.index.boxes import BoxTable, Matches, OverBudget
+from weir.index.box_tables import BoxTable, Matches, OverBudget
 from weir.index.strategies import STRATEGIES, Strategy
 from weir.index.strings import StringDictionary
 from weir.settings import Settings

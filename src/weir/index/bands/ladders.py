@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.index.bands.layout import SHORT, Bands, first_lo
-from weir.index.bands.runs import Run, difference, walk
-from weir.index.boxes import Int32s
+from weir.index.bands.band_layout import SHORT, BandPoint, Bands, first_lo
+from weir.index.box_tables import Int32s
 from weir.index.jit import Scalar
-from weir.index.joins.instructions import double_of, word_at
-from weir.index.joins.lean import lean
 from weir.index.keys import KEY_MAX, KEY_MIN
+from weir.index.meeting.instructions import double_of, word_at
+from weir.index.meeting.lean import lean
+from weir.index.meeting.partner_runs import PartnerRun, difference, walk
 
 
 @lean
-def climb_boxes(bands: Bands, run: Run, a: Scalar, offset: Scalar, begin: Scalar, end: Scalar, found: Int32s) -> Scalar:
+def climb_boxes(bands: Bands, run: PartnerRun, point: BandPoint, found: Int32s) -> Scalar:
     """Query-outer with a ladder: each box goes to the cell of its lo, or to the one before, and on from there.
 
     Of each class only boxes are looked at that can reach the partners at all.
     """
-    least = difference(run.values[begin], offset, run.is_double)
+    a, offset, end = point.a, point.offset, point.end
+    least = difference(run.values[point.begin], offset, run.is_double)
     greatest = difference(run.values[end - 1], offset, run.is_double)
     used = np.int64(0)
     for k in range(len(bands.longest)):
@@ -49,7 +50,14 @@ def climb_boxes(bands: Bands, run: Run, a: Scalar, offset: Scalar, begin: Scalar
 
 @lean
 def _look_at_bits(
-    bands: Bands, run: Run, offset: Scalar, least: Scalar, first: Scalar, last: Scalar, found: Int32s, used: Scalar
+    bands: Bands,
+    run: PartnerRun,
+    offset: Scalar,
+    least: Scalar,
+    first: Scalar,
+    last: Scalar,
+    found: Int32s,
+    used: Scalar,
 ) -> Scalar:
     """Places of the boxes first .. last with a partner, where every number has a bit, and intervals are short."""
     lo, hi, masks, bits = bands.lo, bands.hi, bands.aids, run.bits
@@ -72,7 +80,7 @@ def _look_at_bits(
 @lean
 def _climb_units(
     bands: Bands,
-    run: Run,
+    run: PartnerRun,
     offset: Scalar,
     least: Scalar,
     end: Scalar,
@@ -95,7 +103,7 @@ def _climb_units(
 
 @lean
 def _climb_cells(
-    bands: Bands, run: Run, offset: Scalar, end: Scalar, first: Scalar, last: Scalar, found: Int32s, used: Scalar
+    bands: Bands, run: PartnerRun, offset: Scalar, end: Scalar, first: Scalar, last: Scalar, found: Int32s, used: Scalar
 ) -> Scalar:
     """The same where cells are found by floating point."""
     lo, hi, aids = bands.lo, bands.hi, bands.aids

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.bands.runs import bits_of_keys, cut
-from weir.index.boxes import Int64s, read_only
+from weir.index.box_tables import Int64s, read_only
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
+from weir.index.meeting.partner_runs import bits_of_keys, cut
 
 _MINUS_INFINITY = int(encode_doubles(np.array([-np.inf]))[0])
 _NAN_BITS = np.array([np.nan]).view(np.int64)[0]

@@ -11,74 +11,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s
+from weir.index.box_tables import Int32s
 from weir.index.jit import Scalar
-from weir.index.joins.codes import FLIP, Uint16s, meets, next_value
-from weir.index.joins.lean import lean
-from weir.index.joins.lists import FIRST_ENTRY, FIRST_LIST, SHIFT, Lists
-from weir.index.joins.planes import Plane
+from weir.index.meeting.codes import FLIP, meets, next_value
+from weir.index.meeting.lean import lean
+from weir.index.meeting.lists import LOW_FIELDS, LOW_PASSES, Lists, Point, list_of, select
+from weir.index.meeting.planes import Plane
+from weir.index.meeting.scratch import Scratch
 
-_LOW_PASSES = np.int64(0x8000_8000)
-_LOW_FIELDS = np.int64(0xFFFF_FFFF)
 _LOW_ONES = np.int64(0x0001_0001)
 _ONE = np.uint64(1)
 
 
 @lean
 def stab_select_first(
-    lists: Lists,
-    plane: Plane,
-    doubt: Scalar,
-    a: Scalar,
-    a_code: Scalar,
-    begin: Scalar,
-    end: Scalar,
-    values: Int64s,
-    codes: Uint16s,
-    coded: Scalar,
-    out: Int32s,
-    used: Scalar,
+    lists: Lists, plane: Plane, point: Point, is_coded: Scalar, scratch: Scratch, used: Scalar
 ) -> Scalar:
-    """Append the boxes that the event affects.
-
-    If the run is coded, codes[i] is the code of values[i], plus one.
-    """
-    event = (a_code << 16) | (FLIP - a_code) | _LOW_PASSES
+    """Append the boxes that the event affects; `is_coded` says whether its run is."""
     for k in range(len(lists.classes)):
-        at = lists.classes[k, FIRST_LIST] + (a_code >> lists.classes[k, SHIFT])
-        first, last = lists.lists[at, FIRST_ENTRY], lists.lists[at + 1, FIRST_ENTRY]
-        selected = _select(lists.words, first, last, event, out, used)
-        if coded:
-            used = _look_up_codes(lists, plane, doubt, a, event, begin, end, values, codes, selected, out, used)
+        at = list_of(lists, k, point.a_code)
+        selected = select(lists.words, at.first, at.last, point.a_code, scratch.found, used)
+        if is_coded:
+            used = _look_up_codes(lists, plane, point, scratch, selected, used)
         else:
-            used = _look_up_keys(lists, plane, doubt, a, begin, end, values, selected, out, used)
+            used = _look_up_keys(lists, plane, point, scratch.found, selected, used)
     return used
 
 
 @lean
-def _select(words: Int64s, first: Scalar, last: Scalar, event: Scalar, out: Int32s, used: Scalar) -> Scalar:
-    """Append the entries first .. last whose a-interval the event passes."""
-    at = np.uint64(used)
-    for entry in range(np.uint64(first), np.uint64(last)):
-        out[at] = entry
-        at += np.uint64(((event - (words[entry] & _LOW_FIELDS)) & _LOW_PASSES) == _LOW_PASSES)
-    return np.int64(at)
-
-
-@lean
-def _look_up_keys(
-    lists: Lists,
-    plane: Plane,
-    doubt: Scalar,
-    a: Scalar,
-    begin: Scalar,
-    end: Scalar,
-    values: Int64s,
-    selected: Scalar,
-    out: Int32s,
-    used: Scalar,
-) -> Scalar:
+def _look_up_keys(lists: Lists, plane: Plane, point: Point, out: Int32s, selected: Scalar, used: Scalar) -> Scalar:
     """Keep of the entries out[used .. selected] the boxes with a partner in their c-interval."""
+    a, begin, end, values, doubt = point.a, point.begin, point.end, point.values, point.doubt
     at = np.uint64(used)
     for j in range(np.uint64(used), np.uint64(selected)):
         box = np.uint64(lists.boxes[np.uint64(out[j])])
@@ -93,23 +56,14 @@ def _look_up_keys(
 
 @lean
 def _look_up_codes(
-    lists: Lists,
-    plane: Plane,
-    doubt: Scalar,
-    a: Scalar,
-    event: Scalar,
-    begin: Scalar,
-    end: Scalar,
-    values: Int64s,
-    codes: Uint16s,
-    selected: Scalar,
-    out: Int32s,
-    used: Scalar,
+    lists: Lists, plane: Plane, point: Point, scratch: Scratch, selected: Scalar, used: Scalar
 ) -> Scalar:
-    """Keep of the entries out[used .. selected] the boxes with a partner in their c-interval."""
-    words, boxes = lists.words, lists.boxes
-    at, length = np.uint64(used), np.uint64(end - begin)
-    a_doubt = ((event >> 16) & doubt) * _LOW_ONES
+    """The same by codes; keys decide where these are in doubt."""
+    words, boxes, codes, out = lists.words, lists.boxes, scratch.codes, scratch.found
+    begin, a_code, doubt = point.begin, point.a_code, point.doubt
+    event = (a_code << 16) | (FLIP - a_code) | LOW_PASSES
+    at, length = np.uint64(used), np.uint64(point.end - begin)
+    a_doubt = (a_code & doubt) * _LOW_ONES
     for j in range(np.uint64(used), np.uint64(selected)):
         entry = np.uint64(out[j])
         word = words[entry]
@@ -124,9 +78,9 @@ def _look_up_codes(
         box = boxes[entry]
         inside = (c_lo <= code) & (code <= c_hi)
         if doubt > 0 and inside:
-            of_a = event - (word & _LOW_FIELDS) - a_doubt
-            if (of_a & _LOW_PASSES) != _LOW_PASSES or ((code & 1) == 1 and code in (c_lo, c_hi)):
-                inside = meets(plane, box, a, begin, end, values)
+            of_a = event - (word & LOW_FIELDS) - a_doubt
+            if (of_a & LOW_PASSES) != LOW_PASSES or ((code & 1) == 1 and code in (c_lo, c_hi)):
+                inside = meets(plane, box, point.a, begin, point.end, point.values)
         out[at] = box
         at += np.uint64(inside)
     return np.int64(at)

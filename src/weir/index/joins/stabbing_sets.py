@@ -5,7 +5,7 @@ contains a partner exactly if it contains q1 or q2: an interval around p that ho
 that side. So the affected boxes of a group are those with a inside that have c_lo <= q1, or else c_hi >= q2.
 
 In place of the paper's R-tree a group has cells over a, one width of cells a class of a-widths. A cell's boxes stand
-in two lists of words (`weir.index.joins.codes`): by ascending c_lo, of which a prefix qualifies through q1, and by
+in two lists of words (`weir.index.meeting.codes`): by ascending c_lo, of which a prefix qualifies through q1, and by
 descending c_hi, of which a prefix qualifies through q2, but for boxes that q1 has reported; these make the first list
 shorter by its prefix, so of that prefix and this rest the shorter one is read. A group none of whose boxes reaches q1
 or q2 is skipped.
@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s
+from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar
-from weir.index.joins.codes import FLIP, PASSES, Coded, Points, code_of, meets
-from weir.index.joins.lean import lean
-from weir.index.joins.lists import cell_shifts, cut_classes, distribute, take, take_in_doubt
-from weir.index.joins.planes import Plane
+from weir.index.meeting.codes import FLIP, PASSES, Coded, Points, code_of, meets
+from weir.index.meeting.lean import lean
+from weir.index.meeting.lists import Doubt, Point, cell_shifts, cut_classes, distribute, take, take_in_doubt
+from weir.index.meeting.planes import Plane
+from weir.index.meeting.scratch import Scratch
 from weir.index.stabbing import Partition
 
 _ONE = np.uint64(1)
@@ -51,6 +52,13 @@ class StabbingSets(NamedTuple):
     low_boxes: Int32s  # int32[e]
     high_words: Int64s  # int64[e]: ~c_hi, ~c_lo, a_lo, ~a_hi, ascending within a list
     high_boxes: Int32s  # int32[e]
+
+
+class OneOrder(NamedTuple):
+    """Entries of the sets in one of their two orders."""
+
+    words: Int64s
+    boxes: Int32s
 
 
 def extent_of(plane: Plane, boxes: Int64s, group_of_box: Int64s, n_groups: int) -> dict[str, Int64s]:
@@ -104,27 +112,18 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
 
 @lean
 def stab_stabbing_sets(
-    sets: StabbingSets,
-    groups: Int32s,
-    plane: Plane,
-    c_points: Points,
-    doubt: Scalar,
-    a: Scalar,
-    a_code: Scalar,
-    begin: Scalar,
-    end: Scalar,
-    values: Int64s,
-    doubtful: Int32s,
-    out: Int32s,
-    used: Scalar,
+    sets: StabbingSets, groups: Int32s, plane: Plane, c_points: Points, point: Point, scratch: Scratch
 ) -> Scalar:
-    """Append the boxes of the given groups, which ascend, that the event affects."""
+    """Find the boxes of the given groups, which ascend, that the event affects."""
     points, offsets = sets.points, sets.list_offsets
+    begin, end, values, a_code, doubt = point.begin, point.end, point.values, point.a_code, point.doubt
+    low, high = OneOrder(sets.low_words, sets.low_boxes), OneOrder(sets.high_words, sets.high_boxes)
     of_a = (a_code << 16) | (FLIP - a_code) | PASSES
     a_doubt = (a_code & doubt) * _A_FIELDS
     above = begin  # first partner above the group's point
     coded = begin - 1  # the `above` that these codes are for
     q1_code, q2_code = np.int64(-1), np.int64(-1)
+    used = np.int64(0)
     for g in groups:
         above = _first_above(values, above, end, points[g])
         by_q1 = above > begin and values[above - 1] >= sets.lowest[g]
@@ -143,10 +142,7 @@ def stab_stabbing_sets(
                 looked_at = _prefix_end(sets.low_words, first, last, q1_code)
                 event = (q1_code << 48) | (FLIP << 32) | of_a
                 doubts = ((q1_code & doubt) << 48) | a_doubt
-                used, n_doubtful = _take(
-                    sets.low_words, sets.low_boxes, first, looked_at, event, doubts, doubtful, out, used
-                )
-                used = _decide(plane, a, begin, end, values, doubtful, n_doubtful, out, used)
+                used = _take(low, first, looked_at, event, doubts, plane, point, scratch, used)
             if by_q2 and looked_at < last:
                 # The boxes that reach q2 are among the rest by c_lo, and among a prefix by c_hi: the shorter is read.
                 reaching = np.int64(last)
@@ -155,17 +151,12 @@ def stab_stabbing_sets(
                 if last - looked_at <= reaching - first:
                     event = (FLIP << 48) | ((FLIP - q2_code) << 32) | of_a
                     doubts = ((q2_code & doubt) << 32) | a_doubt
-                    used, n_doubtful = _take(
-                        sets.low_words, sets.low_boxes, looked_at, last, event, doubts, doubtful, out, used
-                    )
+                    used = _take(low, looked_at, last, event, doubts, plane, point, scratch, used)
                 else:
                     unreported = q1_code + 1 if by_q1 else np.int64(0)  # least c_lo of boxes not looked at for q1
                     event = ((FLIP - q2_code) << 48) | ((FLIP - unreported) << 32) | of_a
                     doubts = ((q2_code & doubt) << 48) | a_doubt
-                    used, n_doubtful = _take(
-                        sets.high_words, sets.high_boxes, first, reaching, event, doubts, doubtful, out, used
-                    )
-                used = _decide(plane, a, begin, end, values, doubtful, n_doubtful, out, used)
+                    used = _take(high, first, reaching, event, doubts, plane, point, scratch, used)
     return used
 
 
@@ -204,38 +195,24 @@ def _prefix_end(words: Int64s, first: Scalar, last: Scalar, top: Scalar) -> Scal
 
 @lean
 def _take(
-    words: Int64s,
-    boxes: Int32s,
+    source: OneOrder,
     first: Scalar,
     last: Scalar,
     event: Scalar,
     doubts: Scalar,
-    doubtful: Int32s,
-    out: Int32s,
-    used: Scalar,
-) -> tuple[Scalar, Scalar]:
-    """Append the boxes of the entries first .. last that `event` passes; those in doubt are set aside."""
-    least = np.int64(0)
-    if doubts == 0:
-        return take(words, boxes, first, last, event, least, out, used), least
-    return take_in_doubt(words, boxes, first, last, event, doubts, least, least, doubtful, out, used)
-
-
-@lean
-def _decide(
     plane: Plane,
-    a: Scalar,
-    begin: Scalar,
-    end: Scalar,
-    values: Int64s,
-    doubtful: Int32s,
-    n_doubtful: Scalar,
-    out: Int32s,
+    point: Point,
+    scratch: Scratch,
     used: Scalar,
 ) -> Scalar:
-    """Append those of the boxes in doubt that the event affects, by their keys."""
+    """Append the boxes of the entries first .. last that `event` passes; keys decide on those in doubt."""
+    zero, found = np.int64(0), scratch.found
+    if doubts == 0:
+        return take(source.words, source.boxes, first, last, event, zero, found, used)
+    used, n_doubtful = take_in_doubt(source, first, last, Doubt(event, doubts, zero, zero), scratch, used)
     for j in range(n_doubtful):
-        if meets(plane, doubtful[j], a, begin, end, values):
-            out[used] = doubtful[j]
+        box = scratch.doubtful[j]
+        if meets(plane, box, point.a, point.begin, point.end, point.values):
+            found[used] = box
             used += 1
     return used

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s
 from weir.index.jit import Scalar
-from weir.index.joins.codes import next_value
-from weir.index.joins.lean import lean
-from weir.index.joins.planes import Plane
+from weir.index.meeting.codes import next_value
+from weir.index.meeting.lean import lean
+from weir.index.meeting.lists import Point
+from weir.index.meeting.planes import Plane
+from weir.index.meeting.scratch import Scratch
 
 
 @lean
-def stab_vanilla(
-    plane: Plane, a: Scalar, begin: Scalar, end: Scalar, values: Int64s, out: Int32s, used: Scalar
-) -> Scalar:
-    """Append the boxes that the event affects."""
-    a_lo, a_hi, c_lo, c_hi = plane.a_lo, plane.a_hi, plane.c_lo, plane.c_hi
-    at = np.uint64(used)
+def stab_vanilla(plane: Plane, point: Point, scratch: Scratch) -> Scalar:
+    """Find the boxes that the event affects."""
+    a_lo, a_hi, c_lo, c_hi, out = plane.a_lo, plane.a_hi, plane.c_lo, plane.c_hi, scratch.found
+    a, begin, end, values = point.a, point.begin, point.end, point.values
+    at = np.uint64(0)
     for box in range(np.uint64(len(a_lo))):
         out[at] = box
         at += np.uint64((a_lo[box] <= a) & (a <= a_hi[box]))
-    kept = np.uint64(used)
-    for j in range(np.uint64(used), at):
+    kept = np.uint64(0)
+    for j in range(at):
         chosen = np.uint64(out[j])
         c = next_value(values, begin, end, c_lo[chosen])
         out[kept] = chosen

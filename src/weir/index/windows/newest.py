@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import Int64s, frozen
+from weir.index.box_tables import Int64s, frozen
 from weir.index.jit import Scalar
-from weir.index.joins.lean import lean
+from weir.index.meeting.lean import lean
 
 _BLOCK, _SPAN = 16, 256  # places; powers of two, and a span is whole blocks
 

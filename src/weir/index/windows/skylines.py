@@ -32,9 +32,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.boxes import Int32s, Int64s, Uint8s, read_only
+from weir.index.box_tables import Int32s, Int64s, Uint8s, read_only
 from weir.index.jit import Scalar
-from weir.index.joins.lean import lean
+from weir.index.meeting.lean import lean
 
 # Columns of `about`: how many places are listed; whether they are on skylines; the version of the points that they are
 # for, 0 for none; the oldest time that is listed, and that marks are right for; the newest time of the run.
@@ -63,6 +63,15 @@ class Skylines(NamedTuple):
     def listed(self, begin: int) -> Int32s:
         """The listed places of a run that was asked for."""
         return self.items[begin : begin + int(self.about[begin, COUNT])]
+
+
+class Stretch(NamedTuple):
+    """A run of partners among all places."""
+
+    values: Int64s  # int64[m]: c
+    times: Int64s  # int64[m]
+    begin: Scalar
+    end: Scalar
 
 
 def make_points(keys: Int64s) -> StabbingPoints:
@@ -103,20 +112,12 @@ def make_skylines(m_places: int) -> Skylines:
 
 
 @lean
-def ask(
-    skylines: Skylines,
-    points: StabbingPoints,
-    values: Int64s,
-    times: Int64s,
-    begin: Scalar,
-    end: Scalar,
-    floor: Scalar,
-    segment_min: Scalar,
-) -> Scalar:
-    """How many places of the run begin .. end are listed for this floor; makes what is not made yet, or stale.
+def ask(skylines: Skylines, points: StabbingPoints, of: Stretch, floor: Scalar, segment_min: Scalar) -> Scalar:
+    """How many places of a run are listed for this floor; makes what is not made yet, or stale.
 
     The list is thin if there are at least `segment_min` partners a segment on average, and not very few in all.
     """
+    values, times, begin, end = of
     if begin == end:
         return 0
     items, about, version = skylines.items, skylines.about, points.version[0]
@@ -132,7 +133,7 @@ def ask(
             is_thin = n_segments * segment_min <= listed
         if is_thin:
             all_stale = about[begin, MADE] == 0 or about[begin, MARKED] > floor
-            listed = _thin(skylines, points, values, times, begin, listed, all_stale)
+            listed = _thin(skylines, points, of, listed, all_stale)
         about[begin, MARKED] = floor if is_thin else _ALWAYS
         about[begin, IS_THIN], about[begin, MADE] = is_thin, version
     about[begin, COUNT], about[begin, FLOOR] = listed, floor
@@ -169,16 +170,9 @@ def _drop_old(items: Int32s, times: Int64s, begin: Scalar, listed: Scalar, floor
 
 
 @lean
-def _thin(
-    skylines: Skylines,
-    points: StabbingPoints,
-    values: Int64s,
-    times: Int64s,
-    begin: Scalar,
-    listed: Scalar,
-    all_stale: Scalar,
-) -> Scalar:
+def _thin(skylines: Skylines, points: StabbingPoints, of: Stretch, listed: Scalar, all_stale: Scalar) -> Scalar:
     """Keep of the places listed those on skylines, whose marks are made again as far as they are stale."""
+    values, times, begin = of.values, of.times, of.begin
     marks, items, keys, changed = skylines.marks, skylines.items, points.keys, points.changed
     made, n_points, end = skylines.about[begin, MADE], len(keys), begin + listed
     first, kept, g = begin, begin, np.int64(0)
