@@ -199,7 +199,7 @@ class Weir:
         return Queries(self, group.first_id, group.count)
 
     def query(self, id: int) -> Query:
-        """The query with this id; a client that comes back later finds it so. Dropped and unknown ids: `QueryError`."""
+        """The query with this id, for a client that comes back later. Dropped and unknown ids are a `QueryError`."""
         self.registry.refresh()
         self._library.standing(id)
         return Query(self, id)
@@ -227,7 +227,7 @@ class Weir:
         self.registry.drop(wanted)
 
     def explain(self, sql: str) -> str:
-        """How a query would be executed, without registering it; says why if it cannot be. Parameters need no value."""
+        """How a query would be executed, or why it cannot be; nothing is registered. Parameters need no value."""
         planned = plan_registration(sql, None, self.catalog, self.settings, refuse=False)
         return describe(planned, None, self.files, self.state)
 
@@ -237,8 +237,8 @@ class Weir:
         """Hand rows to the embedded source; they are durable when this returns. Returns the push's number.
 
         `rows` is an Arrow table, a pandas or Spark DataFrame, a dict of lists or a list of dicts. Columns may come in
-        any order, missing ones are NULL. Rows that do not fit are a `PushError`, and none of them is taken. No rows
-        are no push: −1.
+        any order, missing ones are NULL. Rows that do not fit are a `PushError`, and none of them is taken. If there
+        are no rows, nothing is pushed and the number is −1.
         """
         defined = self._stream(stream, PushError)
         if defined.source != "push":
@@ -253,7 +253,7 @@ class Weir:
     def late(self, stream: str) -> pa.Table:
         """Rows of a stream that were not taken, with the column `weir_reason`: late, future, null time, reserved value.
 
-        Late is what is older than the stream's `keep`, as seen from the clock.
+        A row is late if it is older than the stream's `keep`, counted back from the clock.
         """
         defined = self._stream(stream, StreamError)
         with self._reading:
@@ -292,7 +292,7 @@ class Weir:
         sink: Callable[[DataFrame, int], None] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> Run:
-        """Run the job: every `trigger`, or with `available_now` over what is there, until it is done.
+        """Run the job: a batch every `trigger`, or with `available_now` over what is there until it is done.
 
         With a trigger this returns at once and the job runs until `Run.stop()`; with `available_now` it returns when
         everything that was pushed before is matched. `sink(batch_df, n)` is called after each batch with its matches
@@ -376,9 +376,10 @@ class Query:
         return self._read(lambda _, state: str(Token(state.last, moment(state, None))))
 
     def changes(self, after: str | None = None) -> Changes:
-        """What came and went since a token (all of the answer came, without one), and the next token.
+        """What came and went since a token, and the next token.
 
-        Rows go when they leave the window. A token is short text; keep it anywhere, use it in any process.
+        Without a token, all of the answer came. Rows go when they leave the window. A token is short text; keep it
+        anywhere, use it in any process.
         """
         token = None if after is None else Token.parse(after)
         return self._read(lambda standing, state: changes(standing, self._weir.files, state, token))

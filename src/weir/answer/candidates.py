@@ -3,11 +3,11 @@
 Two kinds of conditions narrow what has to be looked at. *Equations*: the values on both sides are mapped to codes such
 that equal values have equal codes (not always the other way round: numbers of different types meet as doubles).
 *Bounds* (`s.b - r.b <= 3`, `r.t < s.t + c`, `abs(…) <= w`): a sum of terms, each over one source, is compared with
-constants. It is added up in doubles, with room for what these round, so that every pair that satisfies the condition
-is a candidate. The second side is sorted by (code, what it adds to the bound), and the candidates of a row of the first
-are one run. Nothing here decides about a pair, and nothing is shared with boxes, keys or indexes.
+constants. It is added up in doubles, with room for their rounding, so that every pair that satisfies the condition is a
+candidate. The second side is sorted by (code, what it adds to the bound), so the candidates of a row of the first side
+are one run. This file never decides whether a pair is a result, and shares nothing with boxes, keys or indexes.
 
-Cost: a sort of the second side, two binary searches a row of the first, some nanoseconds a candidate.
+Cost: a sort of the second side, two binary searches for each row of the first, some nanoseconds for each candidate.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL)
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ROUNDING = 1e-14  # of the largest value: more than the sum of a few doubles loses
+_ROUNDING = 1e-14  # relative to the largest values: more than the sum of a few doubles loses
 
 Values = Callable[[Expression], pa.Array]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 
 class KeyCodes(NamedTuple):
-    """By row of each side a number; rows that are equal by all equations have the same one."""
+    """A number for each row of either side; rows that are equal by all equations have the same one."""
 
     first: np.ndarray  # int64[rows of the first side]; −1: equal to nothing
     second: np.ndarray
 
 
 class Axis(NamedTuple):
-    """A number for each row of the second side, and between which ones each row of the first has its candidates."""
+    """A number for each row of the second side, and for each row of the first the range of its candidates' numbers."""
 
     values: np.ndarray
     low: np.ndarray | None  # both ends are inside; None: no bound
@@ -70,7 +70,7 @@ def same(first_rows: int, second_rows: int) -> KeyCodes:
 
 
 def both(codes: KeyCodes, more: KeyCodes) -> KeyCodes:
-    """Codes of rows that are equal by both; small again, so that no number of equations overflows."""
+    """Codes of rows that are equal by both; they are numbered from 0 again, so that many equations do not overflow."""
     count = max(0, *(int(c.max(initial=-1)) for c in more)) + 1
     return _dense(*(np.where((a < 0) | (b < 0), -1, a * count + b) for a, b in zip(codes, more, strict=True)))
 
@@ -89,7 +89,7 @@ def equal_codes(values: Sequence[pa.Array], types: Sequence[DataType]) -> KeyCod
 def _bits(values: pa.Array, type_: DataType) -> np.ndarray:
     """The nearest doubles as bits; −1 for NULL.
 
-    The bits −1 are a NaN that no value has: all NaN are made one, and −0.0 becomes 0.0.
+    No value has the bits −1, which are those of a NaN: all NaN are made one, and −0.0 becomes 0.0.
     """
     doubles, valid = _doubles(values, type_)
     doubles[np.isnan(doubles)] = np.nan
@@ -98,7 +98,7 @@ def _bits(values: pa.Array, type_: DataType) -> np.ndarray:
 
 
 def _doubles(values: pa.Array, type_: DataType) -> tuple[np.ndarray, np.ndarray | None]:
-    """The nearest doubles, in units that are the same for all types that compare; and where there is a value."""
+    """The nearest doubles, in one unit for all types that compare with one another; and where there is a value."""
     operand = column_operand(values, type_)
     with np.errstate(all="ignore"):  # what stands where a value is NULL means nothing
         doubles = to_double(operand) + 0.0
@@ -115,7 +115,7 @@ def _dense(first: np.ndarray, second: np.ndarray) -> KeyCodes:
 
 
 class _Sum(NamedTuple):
-    """first + second >= 0, or <= 0: signed terms over each side and constants."""
+    """The condition `first + second op 0`: signed terms over each side; constants are among those of the first."""
 
     first: list[tuple[int, Expression]]
     second: list[tuple[int, Expression]]
@@ -123,10 +123,10 @@ class _Sum(NamedTuple):
 
 
 def bounded(conditions: Sequence[Expression], second: int, first_values: Values, second_values: Values) -> Axis | None:
-    """An axis on which conditions bound the candidates, on both ends if they do; None if there is none.
+    """An axis on which conditions bound the candidates, preferably at both ends; None if no condition does.
 
-    `second` is the source of the second side; the values are those of an expression by row of each side, and a
-    constant is an expression of the first.
+    `second` is the source of the second side. `first_values` and `second_values` evaluate an expression for every row
+    of a side; a constant is an expression of the first.
     """
     ends: dict[tuple[tuple[int, Expression], ...], dict[str, np.ndarray]] = {}
     made: dict[tuple[tuple[int, Expression], ...], np.ndarray | None] = {}
@@ -140,16 +140,16 @@ def bounded(conditions: Sequence[Expression], second: int, first_values: Values,
         if axis is None or own is None:
             continue
         total, known, of_first = own
-        # What sums round follows the terms, not the totals: large terms may cancel.
+        # How much a sum rounds depends on its terms, not on its total: large terms may cancel.
         scale = of_first + of_second[key]
         if not np.isfinite(scale):
             continue
         room = _ROUNDING * scale + any(e.type.kind is Kind.DECIMAL for _, e in (*summed.first, *summed.second))
         is_upper = summed.op in ("<", "<=")
-        with np.errstate(all="ignore"):  # an end beyond all doubles is no end
+        with np.errstate(all="ignore"):  # an end beyond all doubles bounds nothing
             near = -total + (room if is_upper else -room)
         end = np.where(np.isfinite(total), near, np.inf if is_upper else -np.inf)
-        end = np.where(known, end, -np.inf if is_upper else np.inf)  # what is compared with NULL is not true
+        end = np.where(known, end, -np.inf if is_upper else np.inf)  # a comparison with NULL is not true
         side = ends.setdefault(key, {})
         name, narrower = ("high", np.minimum) if is_upper else ("low", np.maximum)
         side[name] = narrower(side[name], end) if name in side else end
@@ -162,9 +162,9 @@ def bounded(conditions: Sequence[Expression], second: int, first_values: Values,
 
 
 def _axis_values(terms: Sequence[tuple[int, Expression]], values: Values) -> tuple[np.ndarray | None, float]:
-    """What each row adds, and how large terms are; None if it is no number for some row.
+    """What each row adds to the bound, and how large its terms are; None if it is infinite or NaN for some row.
 
-    Where it is NULL no bound holds, so anything will do.
+    Where it is NULL no bound holds, so any number will do.
     """
     found = _added(terms, values)
     if found is None:
@@ -174,9 +174,9 @@ def _axis_values(terms: Sequence[tuple[int, Expression]], values: Values) -> tup
 
 
 def _added(terms: Sequence[tuple[int, Expression]], values: Values) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """The sum of signed terms by row, where none of them is NULL, and the sum of the largest values of each term.
+    """The sum of signed terms by row; where none of them is NULL; and the sum of the terms' largest values.
 
-    None if they are no numbers.
+    None if some term is neither a number nor a time.
     """
     total: np.ndarray | None = None
     known: np.ndarray | None = None
@@ -267,14 +267,14 @@ def candidates(codes: KeyCodes, axis: Axis | None, block: int) -> tuple[int, Ite
 
 
 def times_axis(first: np.ndarray, second: np.ndarray, least_us: int | None, most_us: int | None) -> Axis:
-    """The axis of times, of which the second less the first lies between two lengths."""
+    """The axis of the second side's times: second − first lies between `least_us` and `most_us`."""
     low = None if least_us is None else _shifted(first, least_us)
     high = None if most_us is None else _shifted(first, most_us)
     return Axis(second, low, high)
 
 
 def _shifted(times: np.ndarray, by_us: int) -> np.ndarray:
-    """Sums that stay within int64."""
+    """times + by_us, held within int64."""
     low, high = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
     by = max(low, min(by_us, high))
     return np.asarray(np.clip(times, low - min(by, 0), high - max(by, 0)) + by)

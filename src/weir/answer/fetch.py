@@ -1,10 +1,11 @@
 """Answers: answer(q, τ, N) = the one-time SQL of q over the windows' contents at τ, from rows of batches <= N.
 
-Always two coordinates. A query is some cores and a finish over their results (`weir.plan.cores`). A materialised core
-reads the rows, or combinations of rows, that the match job found since its first batch, and recomputes the older ones
-once (they are cached); a demoted one, and a join whose sources nothing connects, recomputes everything. A result is of
-the batch of its last row, so the older results of a join are those all of whose rows came before its first batch.
-Windows are cut and projections done here, for any number of sources by the same code (`weir.answer.views`).
+An answer always has these two coordinates, τ and N. A query is some cores and a finish over their results
+(`weir.plan.cores`). A materialised core reads the rows, or combinations of rows, that the match job found since the
+core's first batch, and recomputes the older ones once (they are cached). A demoted core, and a join whose sources
+nothing connects, recomputes everything. A result belongs to the batch of its last row, so the older results of a join
+are those whose rows all came before its first batch. Windows are cut and projections done here, for any number of
+sources by the same code (`weir.answer.views`).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ OLDER_RESULTS_MAX = 10_000_000  # of one join; if there are more they are recomp
 class StandingCore:
     """One core of a registered query, ready to be evaluated."""
 
-    id: int  # under which its matches are kept
-    query_id: int  # of the query that it is a core of
+    id: int  # the id under which its matches are kept
+    query_id: int  # the id of the query that it is a core of
     query: Query  # a shape's: its constants are parameters
     seen: Seen
     constants: Mapping[str, object]
@@ -50,7 +51,7 @@ class StandingCore:
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """Of its sources, in their order."""
+        """The streams of its sources, in their order."""
         return self.seen.by_source(self.seen.streams)
 
     @property
@@ -216,7 +217,10 @@ def moment(state: State, at_us: int | None) -> int:
 
 
 def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None = None) -> pa.Table:
-    """The answer at τ, as known now: results of a core in arrival order, a join's by its first source and so on."""
+    """The answer at τ, as known now.
+
+    Results of a core are in the order in which rows of its first source arrived, then those of its second, and so on.
+    """
     return _finished(standing, _answers(standing, files, state, moment(state, at_us), state.last))
 
 
@@ -232,8 +236,8 @@ def _finished(standing: Standing, answers: Sequence[Answer]) -> pa.Table:
 def changes(standing: Standing, files: Files, state: State, after: Token | None) -> Changes:
     """The net difference between the answer at `after` and the answer now.
 
-    Where every result of a core is a row of the answer, results that came and went are told apart by their rows;
-    else the two answers are compared as they are.
+    If every result of a core is a row of the answer, the row ids say which results came and went; if not, the rows of
+    the two answers are compared.
     """
     now = Token(state.last, moment(state, None))
     if after is None:
@@ -257,7 +261,7 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
 
 
 def _earlier(core: StandingCore, files: Files, state: State, token: Token) -> Answer:
-    """The results at a token; none, whatever has expired since, if a stream had no rows at all then."""
+    """The results at a token. If a stream had no rows at all then, there are none, whatever has expired since."""
     if any(state.rows_at(stream.name, token.batch) == 0 for stream in core.streams):
         views = tuple(View(KeptRows(files, stream, state, token.batch), EVERYTHING) for stream in core.streams)
         return Answer(views, (np.empty(0, np.int64),) * len(views))

@@ -26,13 +26,13 @@ def finished(finish: Finish, tables: Sequence[pa.Table], output: Sequence[Column
 
 
 def different(table: pa.Table) -> pa.Table:
-    """Every different row once, in the order in which they come first."""
+    """Every distinct row once, in the order in which they first occur."""
     _, first = np.unique(_codes(table), return_index=True)
     return table.take(pa.array(np.sort(first)))
 
 
 def less(table: pa.Table, other: pa.Table) -> pa.Table:
-    """The rows of one table without those of another: of equal rows as many stay as there are more of them."""
+    """EXCEPT ALL: of equal rows as many stay as `table` has more of them than `other`."""
     codes = _codes(pa.concat_tables([table, other]))
     mine, others = codes[: table.num_rows], codes[table.num_rows :]
     count = np.bincount(others, minlength=int(codes.max(initial=0)) + 1)

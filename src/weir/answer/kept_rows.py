@@ -1,7 +1,7 @@
 """The kept rows of one stream as a reader sees them: by row id, and by time.
 
 Row files are immutable and their ids ascend, so a row id leads to its file by binary search. Only files whose
-time range meets the cut are ever opened, and of those that lie inside it whole no time is looked at.
+time range meets the cut are ever opened, and if a file lies wholly inside the cut its times are not looked at.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class KeptRows:
         return np.sort(all_ids[order])
 
     def within(self, rows: np.ndarray, cut: Cut) -> np.ndarray:
-        """Of these ascending row ids those that are kept and whose times lie inside the cut."""
+        """Those of these ascending row ids that are kept and whose times lie inside the cut."""
         starts, stops = self._spans(rows)
         whole = self.t_max <= cut.end_us
         if cut.begin_us is not None:
@@ -110,7 +110,7 @@ class KeptRows:
         return np.asarray(times_us(self.read(rows, [self.stream.time]), self.stream))
 
     def _spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By file, where its rows begin and end among ascending row ids."""
+        """For each file, where its rows begin and end among ascending row ids."""
         return np.searchsorted(rows, self.first_rows), np.searchsorted(rows, self.end_rows)
 
 

@@ -8,11 +8,12 @@ that its window shows and that satisfy the conditions about this source alone. T
 sources are used to find candidates (`weir.answer.candidates`). The conditions themselves decide about every candidate,
 so that what equality means (NULL, NaN, −0.0, mixed types) is said in one place, `weir.values.comparisons`.
 
-More than two sources are joined one by one, each time the smallest of those that an equation connects with what is
-there, or a bound if none does, or else the smallest of all; a condition is applied as soon as all its sources are.
+More than two sources are joined one by one. The next is the smallest source that an equation connects with those that
+are joined; if there is none, the smallest that another condition connects; else the smallest of all. A condition is
+applied as soon as all its sources are joined.
 
 Cost: a few nanoseconds a row and predicate. A join sorts its rows and takes about 100 ns a candidate, in blocks,
-so that memory follows the rows and the results, not the candidates. What may be examined can be limited.
+so that memory follows the rows and the results, not the candidates. A caller can limit how many are examined.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def recompute(
     results_max: int | None = None,
     examined_max: int | None = None,
 ) -> Ids | None:
-    """The results among the rows that the views show (and that came before a batch); a selection's ascend.
+    """The results among the rows that the views show (and that came before a batch); row ids of a selection ascend.
 
     `apart` leaves out pairs that lie too far apart in time for any moment to show them. None when a join has more
     results than `results_max`; FetchError when more than `examined_max` combinations would have to be looked at.
@@ -188,13 +189,13 @@ class _Join:
         return evaluate(qualified(e), self.sides[added], self.constants)
 
     def _old(self, e: Expression, places: Mapping[int, np.ndarray]) -> pa.Array:
-        """An expression over one source, or none, by combination."""
+        """The value of an expression over one source, or none, for each combination."""
         source = next(iter(sources(e)), next(iter(places)))
         return evaluate(qualified(e), self.sides[source], self.constants).take(pa.array(places[source]))
 
 
 def _terms(e: Expression, wanted: bool) -> Iterator[Expression]:
-    """Conditions that are all true exactly where `e` is true (or false, if that is wanted)."""
+    """Conditions that are all true exactly where `e` is true, or with `wanted` false, where `e` is false."""
     if isinstance(e, Not):
         yield from _terms(e.arg, not wanted)
     elif (isinstance(e, And) and wanted) or (isinstance(e, Or) and not wanted):

@@ -40,7 +40,7 @@ class Library:
         self._shapes: dict[tuple[str, tuple[DataType, ...]], Planned] = {}
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
-        self._counting = threading.Lock()  # over the two above
+        self._counting = threading.Lock()  # held while the two above change
         self._families: set[str] = set()  # join families of the groups below _families_counted
         self._families_counted = 0
 
@@ -79,13 +79,13 @@ class Library:
         return _SLOT.sub(put_back, group.shape_text)
 
     def check_quota(self, planned: Planned, checked: Checked) -> None:
-        """Refuse queries that would need more derived attributes of a stream, or join families, than the quotas."""
+        """Refuse queries that need more derived attributes of a stream or more join families than the quotas allow."""
         self._check_families(planned)
         if checked.residuals:
             self._check_residuals(planned, checked)
 
     def remember(self, group: GroupRef, checked: Checked) -> None:
-        """A group that was just registered need not be checked again for the next one."""
+        """Count a group that was just registered, so that the next registration need not check it again."""
         with self._counting:
             groups = self.registry.groups()
             if checked.residuals and self._counted < len(groups) and groups[self._counted] is group:
@@ -156,7 +156,7 @@ class Library:
         return pa.table(columns).filter(pa.array(stands))
 
     def _shape(self, group: GroupRef) -> Planned:
-        """A group's shape as it is run, once for all groups of it."""
+        """A group's shape as it is run, planned once for all groups of that shape."""
         key = (group.shape_text, group.types)
         if key not in self._shapes:
             self._shapes[key] = stored_shape(*key, self.catalog_log.read(), self.settings)
@@ -173,7 +173,7 @@ def _families_of(planned: Planned) -> set[str]:
 
 
 def _spread(texts: list[str], which: np.ndarray) -> pa.Array:
-    """A text for each query, stored once a distinct one."""
+    """A text for each query; every distinct text is stored once."""
     distinct = list(dict.fromkeys(texts))
     code = np.array([distinct.index(t) for t in texts], np.int32)
     indices = code[which] if len(texts) else np.empty(0, np.int32)

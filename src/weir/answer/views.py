@@ -30,11 +30,11 @@ class View:
     cut: Cut
 
     def shown(self, rows: np.ndarray) -> np.ndarray:
-        """Of these ascending row ids those that the window shows."""
+        """Those of these ascending row ids that the window shows."""
         return self.kept.within(self.counted(rows), self.cut)
 
     def counted(self, rows: np.ndarray) -> np.ndarray:
-        """Of these ascending row ids those that a row-count window has; other windows have all."""
+        """Those of these ascending row ids that a row-count window has; other windows have all of them."""
         if self.cut.rows_max is None:
             return rows
         return np.intersect1d(rows, self.kept.last_rows_of(self.cut), assume_unique=True)
@@ -84,7 +84,7 @@ def qualified(e: Expression) -> Expression:
 
 
 def ordered(ids: Ids) -> Ids:
-    """By the rows of the first source, then by those of the second, each in the order of arrival."""
+    """The results by the rows of the first source, then by those of the second, …, each in the order of arrival."""
     if len(ids) == 1:
         return ids  # they ascend
     order = np.lexsort(ids[::-1])
@@ -98,14 +98,14 @@ def missing(ids: Ids, others: Ids) -> np.ndarray:
         distinct, code = np.unique(np.concatenate([rows, other_rows]), return_inverse=True)
         codes = codes * len(distinct) + code[: len(rows)]
         other_codes = other_codes * len(distinct) + code[len(rows) :]
-        # Small again, so that no number of sources overflows.
+        # Codes are numbered from 0 again, so that they do not overflow, however many sources there are.
         _, code = np.unique(np.concatenate([codes, other_codes]), return_inverse=True)
         codes, other_codes = code[: len(codes)], code[len(codes) :]
     return ~np.isin(codes, other_codes, assume_unique=True)
 
 
 def _distinct(rows: np.ndarray) -> np.ndarray:
-    """Ascending and without repetitions; what ascends already is not sorted again."""
+    """The row ids in ascending order without repetitions; an array that ascends already is not sorted again."""
     return rows if bool((rows[1:] > rows[:-1]).all()) else np.unique(rows)
 
 

@@ -1,4 +1,4 @@
-"""Windows at a moment: which times of a stream a query sees at τ, and which times of two streams ever together.
+"""Windows at a moment: which times of a stream a query sees at τ, and how far apart times are that it sees together.
 
 A cut is (begin, end]: begin < t <= end. No begin in the query means the stream's own `keep`, no end means τ.
 A row-count window keeps the last n rows, in (time, row id) order, of what `keep` covers.
@@ -17,7 +17,7 @@ from weir.algebra.nodes import Bound, Literal, Param, Window
 class Cut:
     """The rows of one stream that a window shows at one τ."""
 
-    begin_us: int | None  # None: since ever
+    begin_us: int | None  # None: no begin
     end_us: int
     rows_max: int | None  # None: no row-count window
 
@@ -69,10 +69,11 @@ def resolve(window: Window, constants: Mapping[str, object], tau_us: int, keep_u
 def apart(
     first: Window, second: Window, constants: Mapping[str, object], keep_us: tuple[int | None, int | None]
 ) -> TimeDistance:
-    """The bounds for the windows of two sources.
+    """The bounds that the windows of two sources set.
 
-    At τ the first shows (τ + b, τ + e] and the second (τ + b', τ + e'], so differences of two times that some τ shows
-    lie within b' − e < d < e' − b. Edges that are fixed, or missing because rows are kept for ever, bound nothing.
+    At τ the first shows (τ + b, τ + e] and the second (τ + b', τ + e']. So if some τ shows two rows, the difference d
+    of their times satisfies b' − e < d < e' − b. Edges that are fixed, or missing because rows are kept for ever, bound
+    nothing.
     """
     (b, e), (b_second, e_second) = (
         _offsets(window, constants, keep) for window, keep in zip((first, second), keep_us, strict=True)
@@ -83,7 +84,7 @@ def apart(
 
 
 def _offsets(window: Window, constants: Mapping[str, object], keep_us: int | None) -> tuple[int | None, int | None]:
-    """Begin and end as distances from τ, where they move with it."""
+    """Begin and end as distances from τ; None for one that does not move with τ."""
     begin, end = None if keep_us is None else -keep_us, 0
     if window.rows is not None:
         return begin, end

@@ -112,7 +112,7 @@ def distinct_rows(columns: list[pa.Array]) -> tuple[Ints, Ints]:
 
 
 def _python_values(array: pa.Array, param: Param) -> list[object]:
-    """As `Literal.value` is; whole microseconds for times."""
+    """Values as `Literal.value` holds them; whole microseconds for times."""
     if _is_time(param.type):
         array = pc.cast(array, pa.int64())
     return array.to_pylist()  # type: ignore[no-any-return]  # pyarrow is untyped

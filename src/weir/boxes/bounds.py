@@ -8,10 +8,10 @@ the constant, and `exact` says whether the constant itself has that key. Then fo
     x =  c   is  x in [floor, floor] if exact, else nothing
 
 which holds because keys are whole and ordered as the values are. So `i < 5.5` is `i <= 5`, 2^53 + 1 stays
-apart from 2^53 as a double, and constants outside the type's range (±∞ and NaN, which is above all, too) give
-everything or nothing. Numbers become whole by exact steps only: integer multiplication that saturates, integer
-division with remainder, and for doubles against decimals an error-free product of two doubles (Dekker 1971).
-The one rounding is asked for by the language: against a *double* attribute a constant is its nearest double.
+apart from 2^53 as a double, and constants outside the type's range give everything or nothing (also ±∞, and NaN, which
+is above all). Numbers become whole by exact steps only: integer multiplication that saturates, integer division with
+remainder, and for doubles against decimals an error-free product of two doubles (Dekker 1971). The language itself asks
+for the one rounding there is: a constant that is compared with a *double* attribute becomes its nearest double.
 
 Cost: a few passes of NumPy over the constants; a million take some tens of milliseconds. No code is shared with
 `weir.values.comparisons`, which compares the same values without keys.
@@ -62,7 +62,7 @@ def comparable(attribute: DataType, constant: DataType) -> bool:
 
 
 def place(constants: pa.Array, constant: DataType, attribute: DataType) -> Places:
-    """Places of constants (without strings; what stands at a NULL is arbitrary) among the attribute's keys."""
+    """Places of constants other than strings among the attribute's keys; the place of a NULL means nothing."""
     if attribute.kind is Kind.DOUBLE:
         keys = encode_doubles(_nearest_doubles(constants, constant))
         return Places(keys, np.ones(len(keys), bool))

@@ -1,10 +1,10 @@
 """Differences: attributes of pairs of rows that are x − y, x a value of one row and y one of the other.
 
 A band join is reached through such an attribute (`weir.index.bands`): rows of a side are kept in the order of what they
-bring to it. `Difference` says what that is, as an expression over each side's rows: x itself or −y where the row is a
-partner, so that differences ascend, and the same with the other sign where it is the event. Types are brought together
-as the subtraction does it: to doubles if it is one of doubles, to the result's scale if it is one of decimals, to
-microseconds if it is one of times.
+bring to it. `Difference` says what that is, as an expression over each side's rows. A partner brings x or −y, so that
+differences ascend with it; an event brings the same with the other sign. Operands are converted as the subtraction
+converts them: to doubles if it is one of doubles, to the result's scale if it is one of decimals, to microseconds if
+it is one of times.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def difference_of(e: Expression) -> Difference | None:
 
 
 def _brought(e: Expression, to: DataType) -> Expression | None:
-    """An operand in the units of the difference; None where it cannot be had."""
+    """An operand in the units of the difference; None if it cannot be converted."""
     kind = e.type.kind
     if to.kind is Kind.DOUBLE:
         return e if kind is Kind.DOUBLE else Cast(e, DOUBLE)
@@ -60,7 +60,7 @@ def _brought(e: Expression, to: DataType) -> Expression | None:
 
 
 def partner_order(of: Difference, side: int) -> Expression:
-    """By what rows of a side are ordered when they are partners: differences ascend with it."""
+    """The expression by which rows of a side are ordered as partners; differences ascend with it."""
     return of.plus if side in sources_of(of.plus) else Negate(of.minus, of.type)
 
 

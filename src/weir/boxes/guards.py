@@ -1,16 +1,16 @@
-"""Guards: differences that say what was asked only while the rows' numbers are not too large.
+"""Guards: they watch differences that say what was asked only while the rows' numbers are not too large.
 
 Comparisons of bigints or doubles of two sources are found through the difference of the columns
-(`weir.boxes.two_sources`), which is right for rows up to a *reach* that each query has. When a slice or the rows
-that it meets go beyond it, the queries concerned are given up as if they had too many results: they are demoted, and
-recomputed when they are asked for.
+(`weir.boxes.two_sources`). That is right for rows with numbers up to a *reach*, which each query has. When a slice or
+the rows that it meets go beyond the reach of a query, the query is given up as if it had too many results: it is
+demoted, and recomputed when it is asked for.
 
-A guard is of a query, not of its boxes: what contradicts itself for numbers (`x >= y + 5 AND x <= y + 1`) has no box,
-and is true where both are NaN.
+A guard belongs to a query, not to its boxes: a condition that contradicts itself for numbers
+(`x >= y + 5 AND x <= y + 1`) has no box, but is true where x and y are both NaN.
 
-NaN and infinities are beyond every reach. With one bound they are what SQL finds with every other row; but a row of
-numbers is never *between* bounds that are not, nor the other way round, so queries with two bounds are given up only
-if both sources have such rows.
+NaN and infinities are beyond every reach. With one bound, SQL may find such a row together with every other row. With
+two bounds, a number is never *between* bounds that are NaN or infinite, nor NaN or an infinity between numbers; so
+queries with two bounds are given up only if both sources have such rows.
 
 Cost: the least and the greatest number of two columns, for each slice.
 """
@@ -32,7 +32,7 @@ from weir.index.boxes import Uint8s
 from weir.index.keys import NULL_KEY, encode_doubles
 from weir.values.codec import from_json, to_json
 
-BEYOND = 1 << 31  # what a query counts that was given up: more than any budget
+BEYOND = 1 << 31  # the count of a query that was given up: more than any budget
 _LARGEST = float(np.finfo(np.float64).max)
 _LEAST_KEY, _LARGEST_KEY = (int(key) for key in encode_doubles(np.array([-_LARGEST, _LARGEST])))
 
@@ -42,8 +42,8 @@ KeysOf = Callable[[int, ColumnRef], Ints]  # the keys that rows of a source have
 class Guard(NamedTuple):
     """The guard of one difference."""
 
-    reach: Doubles  # float64[n_slots]: the largest numbers of rows for which it is right; inf: it is not used
-    is_between: Bools  # bool[n_slots]: whether it has two bounds
+    reach: Doubles  # float64[n_slots]: the difference is right for numbers up to this; inf: the slot does not use it
+    is_between: Bools  # bool[n_slots]: whether the slot bounds it on both sides
 
     @classmethod
     def open(cls, slots_count: int) -> Guard:
@@ -62,11 +62,11 @@ class Extent(NamedTuple):
     """How large the numbers of a column are."""
 
     size: float  # the largest, whatever its sign
-    has_odd: bool  # there is a NaN or an infinity beside
+    has_odd: bool  # whether there is also a NaN or an infinity
 
 
 def given_up(guards: Guards, keys_of: KeysOf, muted: Uint8s) -> npt.NDArray[np.int64] | None:
-    """What each slot counts, if some of them are given up for these rows."""
+    """The count of each slot if some of them are given up for these rows; None if none is."""
     over = np.zeros(len(muted), bool)
     for of, guard in guards:
         is_used = (guard.reach < np.inf) & (muted == 0)
@@ -81,7 +81,7 @@ def given_up(guards: Guards, keys_of: KeysOf, muted: Uint8s) -> npt.NDArray[np.i
 
 
 def extent(keys: Ints, type_: DataType) -> Extent:
-    """From the keys of a column; those of NULL are left out."""
+    """The extent of a column, from its keys; NULL is left out."""
     is_double = type_.kind is Kind.DOUBLE
     least, largest = (_LEAST_KEY, _LARGEST_KEY) if is_double else (NULL_KEY + 1, int(np.iinfo(np.int64).max))
     has_odd = False
@@ -99,7 +99,7 @@ def extent(keys: Ints, type_: DataType) -> Extent:
 
 
 def guards_as_arrays(guards: Guards) -> dict[str, np.ndarray]:
-    """As a segment's file has them, beside their differences."""
+    """The arrays of guards for a segment's file; `guards_as_json` has their differences."""
     return {f"guard.{k}.{name}": a for k, (_, guard) in enumerate(guards) for name, a in guard._asdict().items()}
 
 

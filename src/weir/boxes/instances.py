@@ -1,9 +1,9 @@
 """Boxes of a million queries at once: a template with its constants put in.
 
 Two passes, because a string's key is its place in a dictionary that must first know all strings of a segment:
-`resolve` turns atoms and a table of constants into constraints, their intervals computed but for strings;
-`texts` says which strings they mention; `write_boxes`, given the dictionaries, writes the boxes that are not
-empty. `instantiate` does all of it for one template.
+`resolve` turns atoms and a table of constants into constraints and computes their intervals, except those of strings;
+`texts` says which strings they mention; `write_boxes`, given the dictionaries, writes the boxes that are not empty.
+`instantiate` does all of it for one template.
 
 A constraint covers all rows of constants or some of them, and its attribute is the same for all its rows or one
 for each (a derived attribute with params). When every constraint of a disjunct covers all rows of one attribute,
@@ -48,12 +48,15 @@ from weir.values.evaluate import evaluate_constants, truth_of_constants
 
 MOVED_MAX = 1 << 60
 _WRITE_IT = "compare the difference of the two columns with it: a.x - b.y < …"
-_LARGE = 2.0**900  # numbers and constants whose sums are far from being infinite
+_LARGE = 2.0**900  # sums of numbers and constants up to this are far from infinite
 _NO_REACH = -1.0
 _WHOLE_REACH = 2.0**61  # with constants up to MOVED_MAX no sum or difference leaves int64
-_SLACK = 2.0**-16  # by how much a bound on a difference of doubles is moved outwards: of itself,
-_SLACK_MAX, _SLACK_MIN = 2.0**-6, 2.0**-26  # with two bounds of their distance, or of itself if that is more …
-_ROUNDED_REACH = 2.0**52  # … which is more than rounding for rows up to so many times as large
+# A bound on a difference of doubles is moved outwards by a slack. A single bound has _SLACK of its own size. Of two
+# bounds each has _SLACK_MAX of their distance, or _SLACK_MIN of its own size if that is more. For rows up to
+# _ROUNDED_REACH times as large as the slack, sums round by less than the slack.
+_SLACK = 2.0**-16
+_SLACK_MAX, _SLACK_MIN = 2.0**-6, 2.0**-26
+_ROUNDED_REACH = 2.0**52
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Constraint:
     op: str
     intervals: Intervals | None
     strings: pa.Array | None = None
-    reach: Doubles | None = None  # what it says holds only for rows with numbers up to this; None: for all
+    reach: Doubles | None = None  # the constraint is right only for rows with numbers up to this; None: for all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def _resolve_disjunct(disjunct: Disjunct, constants: pa.Table, attributes: Attri
 
 
 def _widths(atoms: Sequence[Atom], constants: pa.Table) -> dict[Expression, Doubles]:
-    """How far apart the two bounds are that a guarded difference of doubles has; only for those with two."""
+    """For each guarded difference of doubles that has two bounds, how far apart they are."""
     ends: dict[Expression, dict[str, Doubles]] = {}
     for atom in atoms:
         if atom.is_guarded and atom.compared.kind is Kind.DOUBLE:
@@ -125,7 +128,7 @@ def _widths(atoms: Sequence[Atom], constants: pa.Table) -> dict[Expression, Doub
             narrower = np.fmin if atom.op == "<=" else np.fmax
             values = doubles_of(_values(atom.bound, constants))
             of[atom.op] = narrower(of.get(atom.op, values), values)
-    with np.errstate(all="ignore"):  # what is infinite is refused when its atom comes
+    with np.errstate(all="ignore"):  # an infinite constant is refused when its atom is resolved
         return {e: np.maximum(of["<="] - of[">="], 0.0) for e, of in ends.items() if len(of) == 2}
 
 
@@ -162,7 +165,7 @@ def _resolve_atom(
 def _guarded(
     atom: Atom, bounds: pa.Array, moved: Sequence[pa.Array], width: Doubles | None
 ) -> tuple[pa.Array, Doubles]:
-    """The bounds of a difference, moved outwards where it must be, and how large rows may be for it to be right."""
+    """The bounds of a difference, moved outwards where sums round, and how large rows may be for them to be right."""
     if atom.compared.kind is not Kind.DOUBLE:
         _check_moved(moved, 4 * MOVED_MAX)
         sizes = (np.abs(constants.fill_null(0).to_numpy()) for constants in moved)
@@ -181,7 +184,7 @@ def _guarded(
 
 
 def _check_moved(moved: Sequence[pa.Array], most: int) -> None:
-    """Constants so large that sums with them overflow would mean something else on the other side."""
+    """Refuse constants so large that sums with them overflow: on the other side they would mean something else."""
     for values in moved:
         if pa.types.is_floating(values.type):
             if not np.isfinite(values.drop_null().to_numpy()).all():

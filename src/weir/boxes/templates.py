@@ -11,16 +11,16 @@ The result is a disjunction of conjunctions of atoms, each one a constraint on o
     a < b, x IS NULL, …     a boolean derived attribute that must be 1 (or 0)
     abs(r.a - s.a) <= :c0   the attribute r.a − s.a of pairs of rows, from −c0 to c0
     r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows (`weir.boxes.two_sources`)
-    r.d < s.d + :c0         of doubles: what c0 must be at least, an attribute of pairs; and r.d − s.d as a hint
+    r.d < s.d + :c0         of doubles: the least c0 that makes it true, an attribute of pairs; and r.d − s.d as a hint
     x IS NOT NULL           the column, any value
     x <> :c0 AND x <> :c1   the column, k + 1 gaps between the k excluded intervals; not 2^k boxes
 
-Atoms on one attribute intersect. Constants without columns are guards that drop the box of a row. A NULL
-constant satisfies no atom; an always-true predicate is one box without constraints, an always-false one none.
-Boxes of one query may overlap: kernels remove duplicates.
+Atoms on one attribute intersect. A part without columns is a guard: a row of constants for which it is not true has no
+box. A NULL constant satisfies no atom; an always-true predicate is one box without constraints, an always-false one
+none. Boxes of one query may overlap: kernels remove duplicates.
 
 Cost: one pass over the predicate, then a few NumPy passes over the constants for each atom; no Python for each
-query. DESIGN.md section 2; PSoup 4.2.2 has the predicates, CSJQ section 3 the boxes.
+query. ARCHITECTURE.md, "From predicate to index"; PSoup 4.2.2 has the predicates, CSJQ section 3 the boxes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Atom:
     bound: Expression | None = None
     compared: DataType = BOOLEAN  # the type of what is compared with the bound
     steps: tuple[Step, ...] = ()  # the outermost first
-    moved: tuple[Expression, ...] = ()  # brought to the other side of op, so they must not be too large
+    moved: tuple[Expression, ...] = ()  # constants brought to the other side of op, so they must not be too large
     is_guarded: bool = False  # it says what it means only while the rows' numbers are not too large
     has_slack: bool = False  # the bound is moved outwards, because sums of doubles round
 
@@ -125,8 +125,8 @@ _Terms = tuple[_Term, ...]
 def template(predicate: Expression | None, boxes_max: int, *, hints: bool = False) -> BoxTemplate:
     """The template of a predicate (None: every row); RegisterError when it needs more than `boxes_max` boxes.
 
-    With `hints` boxes also have differences that follow from comparisons of doubles or bigints of two sources, for
-    joins that have nothing else to be reached by; these are guarded.
+    With `hints`, boxes also constrain differences that follow from comparisons of doubles or bigints of two sources,
+    for joins that nothing else can reach. Such constraints are guarded.
     """
     found = [()] if predicate is None else _Writer(boxes_max, hints).terms(predicate, True)
     disjuncts = []
@@ -180,7 +180,7 @@ class _Writer:
 
     def _all(self, parts: Iterable[list[_Terms]]) -> list[_Terms]:
         found: list[_Terms] = [()]
-        for ways in sorted(parts, key=len):  # a part without any way ends it before anything is multiplied
+        for ways in sorted(parts, key=len):  # a part that is never true comes first: nothing is multiplied in vain
             self._capped(found, len(found) * len(ways))
             found = list(dict.fromkeys(tuple(dict.fromkeys(a + b)) for a, b in product(found, ways)))
         return found
@@ -212,7 +212,7 @@ def _comparison(e: Comparison, wanted: bool, hints: bool) -> list[_Terms]:
     moved: tuple[Expression, ...] = ()
     is_guarded = False
     found = None if is_constant(right) else difference(op, left, right)
-    # Without constants a guarded one needs no difference: it is one attribute as it is.
+    # A guarded comparison without constants needs no difference: as it stands it is one boolean attribute.
     if found is not None and (hints or found.constants or not found.is_guarded):
         op, left, right, moved, is_guarded = found
     if not is_constant(right) or not comparable(left.type, right.type):
@@ -235,7 +235,7 @@ def _comparison(e: Comparison, wanted: bool, hints: bool) -> list[_Terms]:
 
 
 def _doubles(of: Rounded, meaning: Expression, hints: bool) -> list[_Terms]:
-    """A comparison of doubles of two sources, by what the constant must be at least, or less than."""
+    """A comparison of doubles of two sources, as a bound on its constant: the `Threshold` where its truth changes."""
     ops = {"=": ("<=", ">=")}.get(of.op, (of.op,))
     found: list[Atom] = [_hint(of, op) for op in ops if hints and op != "<>"]
     if of.c is None:
@@ -262,8 +262,8 @@ def _interval(attribute: Expression, op: str, left: Expression, right: Expressio
 def _solved(e: Expression) -> tuple[Expression, tuple[Step, ...]]:
     """The attribute inside `e`, and the exact steps that lead from it to `e`.
 
-    Only steps whose inverse takes intervals of keys to intervals of keys: + − * with a constant, and casts, among
-    whole numbers, decimals and times. Double arithmetic rounds, so it stays inside the attribute.
+    A step must have an inverse that takes intervals of keys to intervals of keys: + − * with a constant, and casts,
+    among whole numbers, decimals and times. Double arithmetic rounds, so it stays inside the attribute.
     """
     steps: list[Step] = []
     while True:

@@ -1,18 +1,18 @@
 """Comparisons of two sources, `r.x < s.y + c`: what they say about the difference r.x − s.y.
 
-A query is reached through a difference (`weir.boxes.differences`), so a comparison of two columns is taken as one
-where that is the same:
+A query is reached through a difference (`weir.boxes.differences`), so a comparison of two columns becomes one of their
+difference where the two mean the same:
 
     exactly        32-bit numbers, decimals whose sums have at most 18 digits: nothing rounds, nothing overflows; and
                    times, which are assumed everywhere to lie within 73,000 years of the epoch
     under a guard  bigints: exactly so as long as no row has a number beyond ±2^61
     nearly         doubles: sums round, and r.x <= s.y + c may hold though r.x − s.y, rounded, is above c
 
-Doubles. Let d = x − y as it rounds. x < y + c, where the sum rounds to the nearest, is true only if x is really
-below y + c, since otherwise x itself would be nearer to it; hence d <= c, as rounding is monotone. x <= y + c is true
-also where y + c rounds to x, from at most half a unit in the last place of x away; so d <= c + |c|/64 is enough of a
-margin for rows up to 2^46·|c|. So differences are *hints*: they find the queries, and `Threshold` decides. Hints are
-wrong for larger rows, NaN and infinities, which a guard watches for.
+Doubles. Let d be x − y, rounded. The sum y + c rounds to the nearest double. So x < y + c is true only if x is really
+below y + c: otherwise x itself would be a nearer double. As rounding is monotone, d <= c follows. x <= y + c is also
+true where y + c rounds to x, from at most half a unit in the last place of x away. There d <= c + s holds for rows up
+to 2^52·s, and `weir.boxes.instances` chooses the slack s. So differences are *hints*: they find the queries, and
+`Threshold` decides. Hints are wrong for larger rows, NaN and infinities, which a guard watches for.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class AsDifference(NamedTuple):
     op: str
     difference: Expression
     bound: Expression
-    constants: tuple[Expression, ...]  # whose size has to be looked at
-    is_guarded: bool  # only while rows are not too large
+    constants: tuple[Expression, ...]  # those whose size has to be checked
+    is_guarded: bool  # the two mean the same only while rows are not too large
 
 
 class Rounded(NamedTuple):
@@ -50,7 +50,7 @@ class Rounded(NamedTuple):
     c: Expression | None
 
     def hint(self, op: str) -> tuple[str, Expression, Expression]:
-        """What follows of `a op b + c` (op is < <= > or >=) for the difference of the two: op, difference, bound."""
+        """What `a op b + c` (op is < <= > or >=) implies for the difference of a and b: op, difference, bound."""
         c = self.c or Literal(0.0, DOUBLE)
         op = op[0] + "="
         if self.a.source < self.b.source:
@@ -59,7 +59,7 @@ class Rounded(NamedTuple):
 
 
 def difference(op: str, left: Expression, right: Expression) -> AsDifference | None:
-    """A comparison of two sources as one of their difference with a constant; None where that may not be the same."""
+    """A comparison of two sources as one of their difference with a constant; None where the two might not agree."""
     columns: dict[int, tuple[int, ColumnRef]] = {}
     constants: list[tuple[int, Expression]] = []
     for sign, term in (*_signed(left, 1), *_signed(right, -1)):
@@ -114,7 +114,7 @@ def _column_and_constant(e: Expression) -> tuple[ColumnRef, Expression | None] |
 
 
 def _total(signed: Sequence[tuple[int, Expression]], type_: DataType) -> Expression:
-    """The sum of constants with their signs; of none a zero of the type."""
+    """The sum of constants with their signs; if there are none, a zero of the type."""
     if not signed:
         return Literal(0, INTERVAL if type_.kind is Kind.INTERVAL else BIGINT)
     (sign, total), *others = signed
@@ -131,7 +131,7 @@ def _sum(op: str, left: Expression, right: Expression) -> Arithmetic:
 
 
 def _rounds(e: Expression) -> bool:
-    """Whether a sum in it is one of doubles, as long decimals become."""
+    """Whether it has arithmetic in doubles; decimals with too many digits are added as doubles."""
     return any(n.type.kind is Kind.DOUBLE for n in walk(e) if isinstance(n, Arithmetic))
 
 

@@ -1,4 +1,4 @@
-"""What a form of queries is to everybody else: the contract that the runtime and the answers speak, and nothing else.
+"""The contract of a form of queries: all that the runtime and the answers know of a form.
 
 A *form* is how a core looks: a selection over one stream, a join of two, a join of many. A *family* is all cores of one
 form that share their streams and keys: they are matched together, by one pair of query segments (main and tail). A
@@ -11,7 +11,7 @@ selection is a join of one side, without partners.
     match          new rows of one side × row segments of the other sides × a query segment → results
 
 Checked by the battery in tests/families/test_contract.py for every form, and by the oracles: `match` gives each
-result once, whichever side came last; slots ascend within an event; over budget it counts instead.
+result once, whichever side came last; slots ascend within an event; over budget it gives counts instead of results.
 A new form is one file and one entry in `weir.families.forms`.
 """
 
@@ -38,14 +38,14 @@ from weir.values.codec import canonical
 class Checked:
     """What cores of one shape need.
 
-    A residual is a derived attribute, named by its canonical text. Quotas are counted by stream over *distinct*
-    residuals, so whoever checks one goes through `residuals_of`: it has an entry for every stream that the cores
-    read, and equal texts of one stream are one residual, whichever form or side they come from.
+    A residual is a derived attribute, named by its canonical text. Each stream has a quota of *distinct* residuals, so
+    whoever checks a quota uses `residuals_of`: it has an entry for every stream that the cores read, and equal texts
+    of one stream are one residual, whichever form or side they come from.
     """
 
     boxes_per_query: int
-    attributes: tuple[str, ...]  # the columns that are compared; of a join as stream.column
-    residuals: tuple[str, ...]  # all of them
+    attributes: tuple[str, ...]  # the columns that are compared; for a join, as stream.column
+    residuals: tuple[str, ...]  # those of all streams
     residuals_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the stream's name
 
     @classmethod
@@ -70,15 +70,15 @@ class Family(Protocol):
 
     @property
     def name(self) -> str:
-        """Tells families apart; `:` may occur, no other character that a file's name could not have."""
+        """Tells families apart. It may contain `:`, but no other character that a file name cannot have."""
 
     @property
     def channel(self) -> str:
-        """Under which name results are kept: the streams of the sides."""
+        """The name under which results are kept: the streams of the sides."""
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """As in the catalog, by side."""
+        """The names of the streams as in the catalog, by side."""
 
 
 class Seen(ABC):
@@ -87,8 +87,8 @@ class Seen(ABC):
     family: Family
     streams: tuple[Stream, ...]  # by side
     sides: tuple[int, ...]  # of the core's sources, in their order
-    is_matched: bool = True  # else its results are evaluated when they are asked for
-    counts_as_family: bool = True  # whether it needs one of the `join_families_max`
+    is_matched: bool = True  # if not, its results are evaluated when they are asked for
+    counts_as_family: bool = True  # whether its family counts against `join_families_max`
 
     @abstractmethod
     def check(self, constants: pa.Table, settings: Settings) -> Checked:
@@ -103,7 +103,7 @@ class Seen(ABC):
         return frozenset()
 
     def by_source(self, rows: Sequence[Any]) -> tuple[Any, ...]:
-        """What is given by side, by the core's own sources."""
+        """What is given in the order of sides, put into the order of the core's own sources."""
         return tuple(rows[side] for side in self.sides)
 
 
@@ -153,7 +153,7 @@ class Stored(Protocol):
 
 @dataclass(frozen=True)
 class Tuning:
-    """By what strategies are chosen."""
+    """What decides which strategy is chosen."""
 
     strategy: str = "auto"
     costs: Costs = DEFAULT
@@ -179,10 +179,10 @@ class QuerySegment(Stored, Protocol):
         left: Callable[[], int],
         tuning: Tuning,
     ) -> Iterator[Results | OverBudget]:
-        """The results of new rows of `side` with row segments of the other sides, but those of muted slots.
+        """The results of new rows of `side` with row segments of the other sides, except those of muted slots.
 
-        `partners` has by side the row segments that these events meet; `left` says how many results may still be
-        written. OverBudget has the counts by slot of what was not given out before.
+        `partners` holds for each side the row segments that these events meet; `left` says how many results may still
+        be written. OverBudget holds, by slot, the counts of the results that were not yielded before it.
         """
 
 
@@ -205,7 +205,7 @@ class Form(Protocol):
     def build(
         self, family: Any, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
     ) -> QuerySegment:
-        """The segment of all cores of `groups` but the `excluded` ids (ascending)."""
+        """The segment of all cores of `groups` except the `excluded` ids (ascending)."""
 
     def open(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> QuerySegment:
         """The segment that `arrays` and `meta` describe; nothing is copied."""

@@ -35,7 +35,10 @@ def take(core: Query, catalog: Catalog) -> Taken:
 
 @lru_cache(maxsize=4096)
 def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> Taken:
-    """Once for a core over the same streams: it is seen when it is registered, in batches, and when it is fetched."""
+    """As `take`, cached: a core is seen when it is registered, in batches, and when it is fetched.
+
+    `forms` is only part of the cache's key.
+    """
     catalog = Catalog({s.name.lower(): s for s in streams})
     refusals: list[tuple[str, str]] = []
     for form in FORMS:

@@ -21,12 +21,12 @@ from weir.boxes.instances import RowBoxes, dictionaries_of, in_row_order, resolv
 from weir.boxes.templates import template
 from weir.index.strings import StringDictionary
 
-_ANY_BOXES = 1 << 30  # what was registered stays registered, also under a lower cap
+_ANY_BOXES = 1 << 30  # no cap: a query that was registered stays, even if the cap has been lowered since
 
 
 @dataclass(frozen=True)
 class Group:
-    """Queries of one shape: their constants, one row each, and their ids (an int: consecutive from there on)."""
+    """Queries of one shape: their constants, one row each, and their ids (an int: consecutive ids from there on)."""
 
     query: Query  # its constants are params
     constants: pa.Table  # columns c0, c1, …; others are ignored
@@ -40,7 +40,7 @@ class Group:
 
 
 def without(groups: Sequence[Group], excluded: np.ndarray | None) -> tuple[pa.Table, Ints]:
-    """Constants and ids of groups of one shape together, but the `excluded` ids (ascending)."""
+    """The constants and ids of groups of one shape, put together, without the `excluded` ids (ascending)."""
     ids = np.concatenate([g.id_of_row() for g in groups])
     constants = groups[0].constants if len(groups) == 1 else pa.concat_tables([g.constants for g in groups])
     if excluded is not None and len(excluded):
@@ -52,7 +52,7 @@ def without(groups: Sequence[Group], excluded: np.ndarray | None) -> tuple[pa.Ta
 
 
 def in_slots(ids_of_members: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """All ids, ascending: their places are the slots; and the slot of each row, members one after the other."""
+    """All ids in ascending order, where an id's place is its slot; and the slot of each row, member after member."""
     ids = np.concatenate([np.empty(0, np.int64), *ids_of_members])
     order = np.argsort(ids, kind="stable")
     ids = ids[order]
@@ -125,7 +125,7 @@ def by_shape(
 ) -> Iterator[tuple[S, pa.Table, Ints]]:
     """Groups of one shape together, with their constants and ids: a thousand registrations of one query are one table.
 
-    `see` shows a query as its family does; the `excluded` ids (ascending) are left out.
+    `see` gives a query as its family sees it; the `excluded` ids (ascending) are left out.
     """
     known: dict[int, S] = {}  # by the identity of a query, which many groups share
     together: dict[Any, tuple[S, list[Group]]] = {}

@@ -1,7 +1,8 @@
-"""Which families run a query: of each core the first form that takes it; why the earlier ones did not is kept.
+"""Which families run a query: the first form that takes a core runs it, and the reasons of earlier ones are kept.
 
-`classify` knows no form by name: each says itself what it refuses and why. What no form takes, or no finish does, is
-refused here, in the words of the part that stands in the way, and so is a window that its stream cannot fill.
+`classify` knows no form by name: each says itself what it refuses and why. A query is refused here if no form takes one
+of its cores, or if no finish can do the rest; the message names the part that stands in the way. So is a window that
+its stream cannot fill.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Classified:
 
 
 def classify(query: Query, catalog: Catalog, settings: Settings, *, refuse: bool = True) -> Classified:
-    """How the query is run; RegisterError, unless told otherwise, if it cannot be."""
+    """How the query is run; RegisterError if it cannot be, unless `refuse` is false."""
     found = _classified(query, catalog)
     if refuse:
         if not found.seen:
@@ -103,7 +104,7 @@ def part_of(query: Query) -> tuple[str, tuple[str, ...]]:
 
 
 def _obstacle(node: Node) -> Node | None:
-    """The first part below that may be what cannot be executed; a block of streams only if there is no other."""
+    """The first part below that may be what cannot be executed; None if there are only selections over streams."""
     if isinstance(node, GroupBy) or (isinstance(node, SetOperation) and node.kind != "union"):
         return node
     if isinstance(node, Project):
@@ -112,7 +113,7 @@ def _obstacle(node: Node) -> Node | None:
 
 
 def refused(query: Query, refusals: Sequence[tuple[str, str]]) -> RegisterError:
-    """What is said of a query that no family takes."""
+    """The error for a query that no family takes."""
     part, keywords = part_of(query)
     by_reason: dict[str, list[str]] = {}
     for family, reason in refusals:

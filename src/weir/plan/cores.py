@@ -61,7 +61,7 @@ class Cores:
 
 
 class NoFinishError(Exception):
-    """A query has a part that no finish does yet; the text says why."""
+    """A query has a part that no finish can do yet; the text says why."""
 
 
 @lru_cache(maxsize=4096)

@@ -50,7 +50,7 @@ class Planned:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """By core, under which name its results are kept."""
+        """For each core, the name under which its results are kept."""
         return tuple(seen.family.channel for seen in self.classified.seen)
 
 
@@ -58,7 +58,8 @@ class Planned:
 class Registration(Planned):
     """A query (or one for each row of constants) that may be registered.
 
-    What is classified is its shape: what constants decide, queries with other constants must not need.
+    Its shape is classified, not the query with its constants: other queries of the shape have other constants, so
+    nothing may rest on what these ones decide.
     """
 
     shape: Shape
@@ -168,7 +169,7 @@ def literal_scalar(literal: Literal, type: DataType) -> pa.Scalar:
 
 
 def constant_value(scalar: pa.Scalar, type: DataType) -> object:
-    """The inverse: a stored constant as `Literal.value` has it (times are µs)."""
+    """The inverse of `literal_scalar`: a stored constant as `Literal.value` has it (times are µs)."""
     if type.kind is Kind.TIMESTAMP and scalar.is_valid:
         return scalar.cast(pa.int64()).as_py()
     return scalar.as_py()
@@ -180,7 +181,7 @@ def _convert(values: pa.ChunkedArray, slot: Param, type: DataType) -> pa.Chunked
     have = values.type
     try:
         if type.kind in (Kind.INTERVAL, Kind.TIMESTAMP) and is_number(have):
-            # A number counts the slot's units; their sign negates (`NOW - :w`).
+            # A number counts the slot's units; a negative unit negates it (`NOW - :w`).
             if pa.types.is_integer(have):
                 us = pc.multiply_checked(values.cast(pa.int64()), slot.unit_us)
             else:

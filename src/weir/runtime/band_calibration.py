@@ -1,9 +1,9 @@
 """Band calibration: workloads over which the strategies of band joins are measured (SSI, 4.1, for 3.1).
 
 They differ in what the terms of `weir.index.bands.costs` are made of: boxes, partners, widths, classes, stabbing
-groups, whole numbers and doubles. Partners are one run that all events meet, with a ladder of either kind, or runs by
-key of very different lengths, without. Events are in the order of what they bring to the difference, as those of a
-batch are.
+groups, whole numbers and doubles. Partners are either one run that all events meet, with a ladder of either kind, or
+runs by key of very different lengths, without a ladder. Events are in the order of what they bring to the difference,
+as those of a batch are.
 
 A strategy that would look at very many boxes for an event of a workload is left out there: nobody would choose it, and
 it would take most of the time.
@@ -26,7 +26,7 @@ from weir.index.joins.planes import Plane
 from weir.index.keys import KEY_MAX, NULL_KEY, encode_doubles
 
 RUN_MAX = 2_000  # longest run of partners by key
-REPEATS = 5  # of which the fastest counts, event by event: the others were interrupted
+REPEATS = 5  # for each event the fastest repetition counts: the others were interrupted
 TOUCHED_MAX = 500_000  # boxes that data-outer may touch for an event
 
 
@@ -35,11 +35,11 @@ class BandWorkload(NamedTuple):
 
     n_boxes: int
     m_rows: int
-    is_one: bool  # all events meet all rows; else runs by key
+    is_one: bool  # all events meet all rows; if not, there are runs by key
     width: float  # mean width of intervals, as a share of the reach of differences
-    wide_share: float  # boxes that are a hundred times as wide
-    clusters: int  # places around which intervals lie; 0: anywhere
-    hot_share: float  # boxes that do, if there are clusters
+    wide_share: float  # share of boxes that are a hundred times as wide
+    clusters: int  # places around which intervals lie; 0: they lie anywhere
+    hot_share: float  # share of boxes around these places, if there are any
     reach: int  # differences are between ± reach; a small one gives every number a cell
     is_double: bool
 
@@ -81,7 +81,7 @@ def measure(
         values = term_table(index, events, run)
         cycles = np.full((len(events.a), N_STRATEGIES), np.inf)
         few = values[:, DATA_OUTER].max(axis=1) < TOUCHED_MAX
-        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+        for _ in range(REPEATS):  # strategies take turns, so that a slow moment of the machine meets all of them
             for s, strategy in enumerate(STRATEGIES):
                 which = np.flatnonzero(few) if s == DATA_OUTER else np.arange(len(few))
                 spent = index.cycles(Meeting(*(array[which] for array in events)), run, strategy)
@@ -102,7 +102,7 @@ def term_table(index: BandIndex, events: Meeting, run: Run) -> Floats:
 
 
 def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting, Run]:
-    """Bands over differences, events with their partners, and the run of these."""
+    """Bands over differences, events, and the run of partners that they meet."""
     random = np.random.default_rng(seed)
     n = shape.n_boxes
     middle = random.uniform(-shape.reach, shape.reach, n)

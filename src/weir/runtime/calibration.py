@@ -3,11 +3,12 @@
 Every strategy is run over a grid of synthetic workloads, with its cycles counted event by event, and the weights of
 `weir.index.joins.costs` are fitted to them (`weir.runtime.fits`); those of band joins likewise, over workloads of their
 own (`weir.runtime.band_calibration`). A fit is kept in a weir's cache with what it depends on: the sources of the
-kernels, the processor and NumPy's major version. One that is damaged, or that another machine or other sources made, is
-ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a result.
+kernels, the processor and NumPy's major version. A fit that is damaged, or that comes from another machine or other
+sources, is ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a
+result.
 
-Cost: about half a minute, a few seconds with `quick`. Calibrate on an idle machine: what else runs takes the caches
-away.
+Cost: about half a minute, a few seconds with `quick`. Calibrate on an idle machine: other programs would take the
+processor's caches from the kernels.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from weir.store import caches
 from weir.store.files import Files, open_files
 
 KIND = "costs"  # of the cache document
-VERSION = 2  # of what it holds; 1 knew nothing of band joins, whose weights are then those that come with Weir
+VERSION = 2  # of its content; version 1 has no band joins, so their weights are then those that come with Weir
 RUN_MAX = 2_000  # longest run of partners in the workloads
-REPEATS = 5  # of which the fastest counts, event by event: the others were interrupted
+REPEATS = 5  # for each event the fastest repetition counts: the others were interrupted
 
 
 class JoinWorkload(NamedTuple):
@@ -55,10 +56,10 @@ class JoinWorkload(NamedTuple):
 
     n_boxes: int
     m_rows: int
-    hot_share: float  # boxes in few wide clusters of c
+    hot_share: float  # share of boxes in few wide clusters of c
     selection: float  # share of boxes whose a-interval contains an event, on average
     scattered_length: float  # mean length of scattered c-intervals, as a share of the domain
-    apart: bool  # scattered c-intervals keep clear of the clusters, which else they cut into many small groups
+    apart: bool  # scattered c-intervals keep clear of the clusters; else they cut these into many small groups
     domain: int  # of a and c; a small one has few end points, so that codes leave no doubt
 
 
@@ -113,7 +114,7 @@ def calibrate_bands(progress: Callable[[str], None] | None = None, *, quick: boo
 
 
 def store(files: Files, found: Calibration) -> None:
-    """Keep weights with what they depend on. Newer ones go first, and seconds make a number that only grows."""
+    """Keep weights with what they depend on. The newest are read first: their number is a time, which only grows."""
     document = {
         **_dependencies(),
         "version": VERSION,
@@ -211,7 +212,7 @@ def measure(
         plane, events = draw(shape, n_events, seed=number)
         index = JoinIndex.build(plane)
         cycles = np.full((n_events, N_STRATEGIES), np.iinfo(np.int64).max, dtype=np.int64)
-        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+        for _ in range(REPEATS):  # strategies take turns, so that a slow moment of the machine meets all of them
             for s, strategy in enumerate(STRATEGIES):
                 cycles[:, s] = np.minimum(cycles[:, s], index.cycles(*events, strategy))
         all_values.append(term_table(index, events))
@@ -221,9 +222,9 @@ def measure(
 
 
 def term_table(index: JoinIndex, events: DrawnEvents) -> Floats:
-    """float64[event, strategy, term]: the term values as the router sees them, with what its histograms say.
+    """float64[event, strategy, term]: the term values as the router sees them, estimated from its histograms.
 
-    The weights that suit these are not quite those that would suit exact counts, but it is these that are multiplied.
+    Weights fitted to estimates are not quite those of exact counts, but estimates are what the router multiplies.
     """
     table = np.empty((len(events.a), N_STRATEGIES, N_TERMS), dtype=np.float64)
     for k in range(N_TERMS):
@@ -236,7 +237,7 @@ def term_table(index: JoinIndex, events: DrawnEvents) -> Floats:
 
 
 def ns_per_cycle(window_ns: int = 20_000_000) -> float:
-    """What a tick of the cycle counter lasts, by the clock."""
+    """How long a tick of the cycle counter lasts, by the clock."""
     begun_cycles, begun = cycle_counter(), time.perf_counter_ns()
     while time.perf_counter_ns() - begun < window_ns:
         pass
@@ -245,7 +246,7 @@ def ns_per_cycle(window_ns: int = 20_000_000) -> float:
 
 
 def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, DrawnEvents]:
-    """Boxes of which a share is clustered, runs of partners of very different lengths, and events."""
+    """Boxes, some of them in clusters; runs of partners, of very different lengths; and events."""
     random = np.random.default_rng(seed)
     n_hot = round(shape.n_boxes * shape.hot_share)
     spots = random.uniform(0, 0.5 * shape.domain, 8)
@@ -264,7 +265,7 @@ def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, DrawnEve
     )
     a_middle = random.normal(shape.domain / 2, shape.domain / 6, shape.n_boxes)
     a_length = random.normal(shape.selection * shape.domain, 0.2 * shape.selection * shape.domain, shape.n_boxes)
-    mixed = random.permutation(shape.n_boxes)  # neither clusters nor anything else goes with the number of a box
+    mixed = random.permutation(shape.n_boxes)  # so that the number of a box says nothing about its cluster
     plane = check(Plane(*_intervals(a_middle, a_length), *_intervals(c_middle[mixed], c_length[mixed])))
     lengths = np.exp(random.uniform(0.0, np.log(RUN_MAX), shape.m_rows)).astype(np.int64)
     ends = np.cumsum(lengths)
@@ -273,7 +274,7 @@ def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, DrawnEve
     run_of_place = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     values = random.integers(0, shape.domain, len(run_of_place))
     values = values[np.lexsort((values, run_of_place))]
-    # No run twice, as far as they go: a search codes the partners of a run for the first of its events only.
+    # No run occurs twice unless there are too few: a search codes a run's partners for the run's first event only.
     runs = np.resize(random.permutation(len(ends)), n_events)
     return plane, DrawnEvents(random.integers(0, shape.domain, n_events), begins[runs], ends[runs], values)
 
@@ -288,10 +289,10 @@ def _intervals(middle: Floats, length: Floats) -> Iterator[Int64s]:
 
 
 def fit_terms(values: Floats, ns: Floats, columns: Bools | None = None) -> Fit:
-    """Weights of all strategies; of the given columns, all of them, or of those that the measurements show.
+    """Weights of all strategies, for the given columns, or if none are given for those that the measurements show.
 
-    In the second case hotspot has the weights of its two parts, ssi and select-first, each times a factor: it is both
-    of them one after the other, and its own measurements alone cannot tell their many terms apart.
+    If none are given, hotspot has the weights of its two parts, ssi and select-first, each times a factor: it runs one
+    after the other, and its own measurements alone cannot tell their many terms apart.
     """
     shape = (N_STRATEGIES, N_TERMS)
     terms, low, high = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -322,11 +323,11 @@ def fit_terms(values: Floats, ns: Floats, columns: Bools | None = None) -> Fit:
 
 
 def _parts(terms: Floats) -> Floats:
-    """float64[3, term]: as weights of hotspot what an event costs in any case, ssi on the hotspots, select-first on the
-    scattered boxes."""
+    """float64[3, term]: the parts of hotspot as weights of its terms. The parts are what every event costs, ssi on the
+    hotspots, and select-first on the scattered boxes."""
     groups, lookups = dict(zip(TERMS, terms[SSI], strict=True)), dict(zip(TERMS, terms[SELECT_FIRST], strict=True))
     of_groups = {name: groups[name] for name in ("probes", "reached")}
-    of_groups["visits"] = groups["visits"] + 4.0 * groups["turns"]  # log m' of a run of 15; a small part
+    of_groups["visits"] = groups["visits"] + 4.0 * groups["turns"]  # log m' for a run of 15; a small part of the cost
     of_groups["touched"] = groups["touched"] + groups["doubted"] + groups["selected"]
     of_lookups = {name: lookups[name] for name in ("lookups", "turns", "coded", "unsure", "doubted")}
     of_lookups["selected"] = lookups["touched"]

@@ -1,9 +1,9 @@
 """Fits: the weights of a linear cost model by least squares, with their 95 % intervals (SSI, Table II).
 
-Two adjustments. Errors count relative to the cost, since costs span four orders and a router that errs by 100 ns on a
-scan of a millisecond errs nowhere, but one that errs by 100 ns on a probe of 100 ns does. And no weight is negative, or
-the cost of some event would be: terms whose weight would be are left out one by one, as are those whose 95 % interval
-contains 0, because a term that the measurements do not show only carries noise.
+Plain least squares is adjusted twice. Errors count relative to the cost, since costs span four orders of magnitude: an
+error of 100 ns does not matter for a scan of a millisecond, but does for a probe of 100 ns. And no weight is negative,
+because then the cost of some event would be: terms that would have a negative weight are left out one by one. So are
+terms whose 95 % interval contains 0, because a term that the measurements do not show only carries noise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Fit(NamedTuple):
     names: Sequence[str]  # of the terms
 
     def shows(self) -> Bools:
-        """bool[strategy, term]: the interval is there and excludes 0."""
+        """bool[strategy, term]: whether the term has an interval, and it excludes 0."""
         return np.asarray(self.kept & ((self.low > 0) | (self.high < 0)), dtype=np.bool_)
 
     def table(self) -> str:
@@ -47,9 +47,9 @@ class Fit(NamedTuple):
 
 
 def fit_each(values: Floats, ns: Floats, strategies: Sequence[str], names: Sequence[str]) -> Fit:
-    """Weights of every strategy by itself, of the terms that the measurements show.
+    """The weights of each strategy by itself, for the terms that the measurements show.
 
-    `values` is float64[sample, strategy, term], `ns` float64[sample, strategy]; NaN was not measured.
+    `values` is float64[sample, strategy, term], `ns` float64[sample, strategy], with NaN for what was not measured.
     """
     shape = len(strategies), len(names)
     terms, low, high, kept = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.bool_)
@@ -72,7 +72,7 @@ def interval_of_slope(x: Floats, y: Floats) -> tuple[float, float, float]:
 
 
 def shown_columns(x: Floats, y: Floats) -> Bools:
-    """The columns that are left when the worst is taken out until all have a positive weight beyond doubt."""
+    """Take the worst column out until all that are left have a weight that is positive beyond doubt."""
     kept: Bools = np.asarray(np.any(x != 0, axis=0), dtype=np.bool_)
     while np.count_nonzero(kept) > 1:
         weights, spread = least_squares(x[:, kept], y)
@@ -99,7 +99,7 @@ def least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         scale = np.clip((x / size) @ found, y / 4, y * 4)  # far off, the fit is no better judge than the measurement
     inverse = np.linalg.pinv(scaled.T @ scaled)
     left = max(len(y) - x.shape[1], 1)
-    # The sandwich: it holds when errors differ between events, as they do between workloads.
+    # The sandwich estimator holds also when errors differ between events, as they do between workloads.
     meat = scaled * (target - scaled @ found)[:, None]
     variance = np.einsum("ij,jk,ik->i", inverse, meat.T @ meat, inverse) * (len(y) / left)
     return found / size, _t_quantile(left) * np.sqrt(np.maximum(variance, 0.0)) / size

@@ -1,8 +1,8 @@
 """Housekeeping: what the running job does beside its batches, on one thread of its own.
 
-Match files are turned into runs by query, for every channel that queries were registered on;
-expired and orphaned files are removed. Nothing here is on the path of a batch, nothing here is needed for an answer;
-what goes wrong is kept for `progress` and tried again later.
+It turns match files into runs by query, for every channel that queries were registered on, and removes expired and
+orphaned files. No batch waits for this work and no answer needs it; an error is kept for `progress`, and the work is
+tried again later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weir.store.vacuum import Removed, vacuum
 
 
 class Housekeeping:
-    """Does its work after every so many batches; never two at a time."""
+    """Works after every so many batches; never on two things at a time."""
 
     def __init__(self, files: Files, settings: Settings, registry: Registry | None = None) -> None:
         self.files = files

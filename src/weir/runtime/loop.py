@@ -67,7 +67,7 @@ class MatchReport:
 
     files: tuple[MatchFile, ...]
     pairs: int  # (event, query) pairs of the batch
-    heavy: Mapping[int, int]  # query → pairs: the heavy ones; over budget the heaviest ones, at least one
+    heavy: Mapping[int, int]  # query → pairs, of the heavy queries; over budget of the heaviest ones, at least one
     over_budget: bool = False
 
 
@@ -79,8 +79,8 @@ class Jobs(Protocol):
         ...
 
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: Ids) -> MatchReport:
-        """Match new rows with the queries of registry documents below `plan.registry`, less the dropped ones
-        and less `demoted` (ascending ids)."""
+        """Match new rows with the queries of registry documents below `plan.registry`, except the dropped ones
+        and `demoted` (ascending ids)."""
         ...
 
 
@@ -261,7 +261,7 @@ def _number_rows(
 def _match_within_budget(
     context: Context, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, jobs: Jobs
 ) -> tuple[MatchReport, tuple[int, ...]]:
-    """Match, demoting the heaviest queries until the pairs fit; also all that this batch demotes."""
+    """Match, demoting the heaviest queries until the pairs fit; returns also all queries that this batch demotes."""
     before = context.state.demoted
     over: set[int] = set()  # demoted in this batch because it would not fit
     budget = context.settings.pairs_per_batch_max
@@ -283,7 +283,7 @@ def _match_within_budget(
 
 
 def _heaviest(report: MatchReport, budget: int) -> set[int]:
-    """The heaviest queries, so many that the rest fits; at least one. Equal weights go by id."""
+    """As many of the heaviest queries as must go for the rest to fit; at least one. Equal weights go by id."""
     chosen: set[int] = set()
     rest = report.pairs
     for query, pairs in sorted(report.heavy.items(), key=lambda item: (-item[1], item[0])):
@@ -297,8 +297,8 @@ def _heaviest(report: MatchReport, budget: int) -> set[int]:
 def _heavy(context: Context, rows: tuple[RowFile, ...], report: MatchReport) -> set[int]:
     """Queries that are cheaper to recompute than to materialise.
 
-    A selection is one when it matched a large share of its stream's new rows. A join's pairs are new rows × kept ones,
-    so a single row may make many; it is one when a batch brought more pairs than its streams have rows to join again.
+    A selection is, if it matched a large share of its stream's new rows. A join's pairs are new rows × kept ones, so a
+    single row may make many; a join is, if a batch brought more pairs than its streams have rows to join again.
     """
     settings = context.settings
     new_rows: dict[str, int] = {}

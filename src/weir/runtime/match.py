@@ -1,13 +1,13 @@
 """The match job: one stage; each task runs its slice of the batch's new rows against all standing queries.
 
-Shard the delta, share the rest: a task maps the query segments (main and tail) and the partner rows of every family of
-its host, and reads only immutable files. It writes one match file: for every event the affected cores, and for joins
-the partner rows too. Volume is bounded: a task counts, and reports instead of writing when its share of the budget is
-exceeded. Which forms of queries there are is known to `weir.families` alone.
+Shard the delta, share the rest: all tasks of a host map the same query segments (main and tail) and partner rows of
+every family, and read only immutable files. A task writes one match file: for every event the affected cores, and for
+joins the partner rows too. Volume is bounded: a task that exceeds its share of the budget writes no file, and reports
+counts instead. Only `weir.families` knows which forms of queries there are.
 
 Joins, Δ(R ⋈ S) = ΔR ⋈ S + (R + ΔR) ⋈ ΔS: new rows of side 0 meet the old rows of side 1, new rows of side 1 the old
-and the new ones of side 0. Of more sides, new rows of one meet the old rows of all others and the new ones of the sides
-before it. Each result is found once, whichever side came last, also within a batch and in a self-join.
+and the new ones of side 0. With more sides, new rows of one meet the old rows of all others and the new ones of the
+sides before it. Each result is found once, whichever side came last, also within a batch and in a self-join.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ REPORT_DDL = (
     "counts array<bigint>, choices array<bigint>"
 )
 REPORT = schema_of(REPORT_DDL)
-COUNTED_MAX = 1 << 40  # pairs of one query in a slice …
-PAIRS_MAX = 1 << 62  # … and of all of them: beyond that nobody counts
+COUNTED_MAX = 1 << 40  # the pairs of one query in a slice are counted up to here …
+PAIRS_MAX = 1 << 62  # … and those of all its queries up to here
 SPARSE_SHARE = 3  # events are listed when at most a third of them have results: an offset takes 8 bytes, an id 4 more
-REPORTED_IDS_MAX = 100_000  # of a slice that is over budget, the heaviest queries that are named to the driver
+REPORTED_IDS_MAX = 100_000  # a slice that is over budget names at most so many queries to the driver, the heaviest
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FamilyTask:
     channel: str
     streams: tuple[Stream, ...]  # by side
     segments: tuple[SegmentRef, ...]
-    partners: tuple[tuple[tuple[str, ...], ...], ...]  # files, by the side of the events and then by their own
+    partners: tuple[tuple[tuple[str, ...], ...], ...]  # files, by the events' side and then by the partners' side
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _Slice:
         return self._rows[path]
 
     def heaviest(self, least: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and pairs of the queries with at least so many, the heaviest first; not too many of them."""
+        """Ids and pairs of the queries with at least `least` pairs, the heaviest first, up to `reported_max`."""
         ids, weights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for of_slot, counted in self._counts.values():
             slots = np.flatnonzero(counted >= least)
@@ -170,7 +170,7 @@ class _Slice:
 
 
 def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Results) -> Piece:
-    """Results as a match file has them; of events in a row those without results are left out if they are many."""
+    """Results as a match file has them; where all events are given, many without results are left out."""
     if found.events is not None:
         return Piece(channel, side, new.row_ids[found.events], found.offsets, ids[found.slots], found.partners)
     events, offsets = new.row_ids, found.offsets

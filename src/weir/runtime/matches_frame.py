@@ -1,19 +1,20 @@
 """What a sink gets: the matches of a done batch with their rows, as a Spark DataFrame.
 
     query           the query's id
-    core            which of its cores it is a result of, from 0; a query without UNION has one
+    core            the number of the query's core that it is a result of, from 0; a query without UNION has one core
     stream, row     the event: a new row of the batch
     time            the event's time
-    partner_stream, partner_row    the row that the event was joined with, of several the first; NULL for a selection
+    partner_stream, partner_row    the row that the event was joined with, the first of several; NULL for a selection
     partners        all rows that the event was joined with (stream, row), by side; NULL for a selection
     <stream>        a struct for each stream that occurs, with the columns of its row; NULL where it has no part
     <stream>_partner    the second row of the same stream, there if a join of a stream with itself matched; then
                     <stream>_partner2, … for a third and further ones. The event comes first, partners by side
 
-Where such a name is taken, in any case of letters (a stream `row`, or streams `t` and `t_partner`), it ends in `_`.
-Lazy: nothing but the directories of the match files is read unless the sink asks. Events are in the row files of the
-batch; partners may be of any batch, so the row files of their streams are looked up by row id. A partner that
-expired in the meantime is NULL. Match files are read piece by piece and handed on in blocks of `BLOCK_ROWS` matches.
+Where such a name is taken, in any case of letters (a stream `row`, or streams `t` and `t_partner`), it ends in `_`. The
+frame is lazy: until the sink asks for more, only the directories of the match files are read. Events are in the row
+files of the batch; partners may be of any batch, so the row files of their streams are looked up by row id. A partner
+that expired in the meantime is NULL. Match files are read piece by piece and handed on in blocks of `BLOCK_ROWS`
+matches.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class _Rows:
         distinct, position = np.unique(rows, return_inverse=True)
         starts, stops = np.searchsorted(distinct, self.first_rows), np.searchsorted(distinct, self.end_rows)
         tables = [arrow_schema(self.stream.columns).empty_table()]
-        place = np.full(len(distinct), -1, np.int64)  # in all tables together
+        place = np.full(len(distinct), -1, np.int64)  # where each is in all tables together
         count = 0
         for k in np.flatnonzero(stops > starts):
             path = self.paths[k]
@@ -80,14 +81,14 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Owners:
-    """Which query a core belongs to: by group of registrations its first id and how many queries it has."""
+    """Which query a core belongs to: for each group of registrations its first id and how many queries it has."""
 
     first: np.ndarray
     count: np.ndarray
 
     @classmethod
     def of(cls, groups: Sequence[GroupRef]) -> _Owners:
-        """Neighbours of one core each are one entry: a core's query is then itself."""
+        """Neighbouring groups whose queries have one core each are one entry, where a core's id is its query's."""
         wanted = [(0, 1 << 62)]
         for group in groups:
             if group.cores > 1:
@@ -138,7 +139,7 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
 
 
 def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str, int], str]:
-    """By stream, and by which of its rows in a match it holds: how a struct column is called."""
+    """The names of struct columns, by stream and by which of the stream's rows in a match a column holds."""
     wanted = [(name, 0) for name in streams]
     most: dict[str, int] = {}
     for channel in sorted(channels):
@@ -173,7 +174,7 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows
 
 
 def _blocks(files: Files, path: str) -> Iterator[_Block]:
-    """The matches of one file, at most so many at once."""
+    """The matches of one file, at most `BLOCK_ROWS` at once."""
     for piece in read_matches(files, path):
         sides = piece.channel.split(CHANNEL)
         others = tuple(sides[: piece.side] + sides[piece.side + 1 :])
@@ -231,7 +232,7 @@ def _partners(block: _Block) -> pa.Array:
 
 
 def _struct(table: pa.Table | None, stream: Stream, count: int) -> pa.Array:
-    """Rows as one column; NULL where there is none. Every row has a time, so one without is none."""
+    """Rows as one column; NULL where there is none. Every row has a time, so a row without a time is none."""
     fields = list(arrow_schema(stream.columns))
     if table is None:
         return pa.nulls(count, pa.struct(fields))

@@ -1,9 +1,9 @@
 """Query segments for a batch: a main and a tail one for each family, built from the registry, cached.
 
-The main segment holds most queries; the tail those registered since it was built, and is rebuilt whenever the
-registry has grown. When the tail outgrows its limit everything goes into a new main. Dropped and demoted queries
-are muted until then. Any choice of the boundary gives the same matches, so all of this is cache: files that are
-missing or damaged are built again.
+The main segment holds most queries. The tail holds those registered since the main one was built, and is rebuilt
+whenever the registry has grown. When the tail outgrows its limit everything goes into a new main segment. Dropped and
+demoted queries are muted until then. Any choice of the boundary gives the same matches, so all of this is cache: files
+that are missing or damaged are built again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CoreRef:
 
 @dataclass
 class _FamilyGroups:
-    """What one pair of main and tail is for: a family, and the cores that are of it."""
+    """A family and its cores, which one pair of main and tail segments holds."""
 
     form: str
     family: Family
@@ -72,7 +72,7 @@ class _Built:
     needs: tuple[Needs, ...]  # by side
 
     def fits(self, muted: np.ndarray) -> bool:
-        """Whether what was left out is to be left out: an attempt that failed may have demoted more."""
+        """Whether all that was left out is to be muted: an attempt that failed may have demoted, and left out, more."""
         return bool(np.isin(self.excluded, muted).all())
 
 
@@ -93,7 +93,7 @@ class Prepared:
     families: tuple[FamilyRef, ...]
 
     def paths(self) -> list[str]:
-        """Every file of them."""
+        """All their files."""
         refs = [ref for family in self.families for ref in family.segments]
         return [p for ref in refs for p in (ref.path, ref.muted_path) if p is not None]
 
@@ -114,7 +114,7 @@ class QuerySegments:
         self._upto = 0  # registry documents that the next two are about
         self._members: dict[tuple[str, str], _FamilyGroups] = {}  # by form and family
         self._kernels: set[str] = set()
-        # The engine's own text is part of a file's name: what another version laid out is never read.
+        # A hash of the engine's sources is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
 
@@ -138,13 +138,13 @@ class QuerySegments:
         return tuple(sorted(self._kernels))
 
     def _take(self, upto: int, catalog: Catalog) -> None:
-        """Look at the registry documents that are new since the last batch: which families their cores are of."""
-        if upto < self._upto:  # another driver's plan, from before what this one knows
+        """Sort the cores of registry documents that are new since the last batch into their families."""
+        if upto < self._upto:  # another driver's plan, older than what this one knows
             self._members, self._kernels, self._upto = {}, set(), 0
         for group in self.registry.groups(upto)[self._groups_before(self._upto) :]:
             classified = self._shape(group, catalog)
             for core, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
-                if seen.is_matched:  # else it is evaluated when it is asked for
+                if seen.is_matched:  # if not, it is evaluated when it is asked for
                     key = form, seen.family.name
                     if key not in self._members:
                         self._members[key] = _FamilyGroups(form, seen.family, [])
@@ -186,7 +186,7 @@ class QuerySegments:
         return [main, tail]
 
     def forget_damaged(self, prepared: Prepared) -> None:
-        """Delete what does not have its checksums, so that it is built again."""
+        """Delete files that do not have their checksums, so that they are built again."""
         for path in prepared.paths():
             if not is_whole(self.files, path, verify=True):
                 self.files.delete(path)
@@ -232,7 +232,7 @@ class QuerySegments:
         return _Built(first, upto, path, made.ids, excluded, made.needs)
 
     def _reference(self, built: _Built, muted: np.ndarray) -> SegmentRef:
-        """The segment with a file of its muted slots, if it has any."""
+        """The segment's file, and a file of its muted slots if it has any."""
         slots = _slots(built, muted)
         if not len(slots):
             return SegmentRef(built.path, None)

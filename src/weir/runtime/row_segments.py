@@ -2,17 +2,17 @@
 
 A tier covers consecutive batches. What came since the newest tier becomes a tier of its own, and neighbours are merged
 while the older one is at most `MERGE_RATIO` times the newer one and both together span at most a `SPAN_SHARE`-th of the
-stream's keep: a row is sorted a few times in its life, an event probes a handful of full tiers and a logarithm of small
-ones, and a tier whose rows have all expired is dropped whole. The rows of the batch at hand are a segment too, for the
-events of later sides (see `weir.runtime.match`); it is thrown away with the batch, because row ids of an attempt that
-does not finish are given out again.
+stream's keep. So a row is sorted a few times in its life, an event probes a handful of full tiers and a logarithm of
+small ones, and a tier whose rows have all expired is dropped whole. The rows of the batch at hand are a segment too,
+for the events of later sides (see `weir.runtime.match`). It is thrown away with the batch, because the row ids of an
+attempt that does not finish are given out again.
 
 A tier has the orders and attributes that standing queries ask for. It is built again when they ask for more, and kept
 as it is when they ask for less: attributes of few queries come and go.
 
 All of it is cache: row files are the truth, a file that is missing or damaged is built again, and any choice of tiers
-gives the same pairs. A tier may hold rows below the read floor; no window shows them. What an earlier process left is
-deleted, as are the tiers of families that no query is of any more.
+gives the same pairs. A tier may hold rows below the read floor; no window shows them. Files that an earlier process
+left are deleted, and so are the tiers of families that have no query any more.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class _Tier:
 
     first: int
     last: int
-    rows: int  # that are kept
-    t_max_us: int  # of its oldest batch, as far as that is kept
-    path: str = ""  # when it is written
-    has: frozenset[str] = frozenset()  # orders and attributes, when it is written
+    rows: int  # how many of them are kept
+    t_max_us: int  # the latest time in the oldest of its batches that has kept rows
+    path: str = ""  # its file, once it is written
+    has: frozenset[str] = frozenset()  # its orders and attributes, once it is written
 
 
 def _inside(first: int, last: int, live: RowFiles) -> slice:
@@ -75,7 +75,7 @@ def _folder(of: FamilyRef, side: int) -> str:
 
 
 def _asked(needs: Needs) -> Iterator[str]:
-    """What queries ask for, a text each; those without access attribute take any order."""
+    """What queries ask for, as texts; queries without an access attribute take any order."""
     for access in needs.accesses:
         if access is not None:
             yield f"order {canonical(access)}"
@@ -95,13 +95,13 @@ class PartnerRefs:
     """Files of partner rows, by their side."""
 
     old: tuple[tuple[str, ...], ...]
-    passing: tuple[tuple[str, ...], ...]  # rows of the batch itself, which go with it
+    passing: tuple[tuple[str, ...], ...]  # rows of the batch itself, deleted when it is matched
 
     def paths(self) -> list[str]:
         return [path for of_side in (*self.old, *self.passing) for path in of_side]
 
     def met(self, side: int) -> tuple[tuple[str, ...], ...]:
-        """By side, the files that events of one side meet: old rows, and new ones of the sides before."""
+        """The files that events of one side meet, by the files' side: old rows, and new ones of the sides before."""
         return tuple(
             () if s == side else self.old[s] + self.passing[s] if s < side else self.old[s]
             for s in range(len(self.old))
@@ -118,10 +118,10 @@ class PartnerSegments:
         self._tiers: dict[str, list[_Tier]] = {}  # by folder
         self._swept = False
         self._engine = source_hash()  # part of every name: what another version laid out is never read
-        self.costs = load(files)  # what the choice of a strategy goes by
+        self.costs = load(files)  # the weights by which strategies are chosen
 
     def retain(self, families: Iterable[FamilyRef]) -> None:
-        """Delete the tiers of all families but these."""
+        """Delete the tiers of all families except these."""
         used = {_folder(of, side) for of in families for side in range(len(of.family.streams))}
         for folder in self._tiers.keys() - used:
             for tier in self._tiers.pop(folder):
@@ -132,7 +132,7 @@ class PartnerSegments:
 
         `streams` are those of the sides. Rows of a side are prepared if any other side has new ones.
         """
-        if not self._swept:  # what an earlier process left is of other tiers, or of a batch that it did not finish
+        if not self._swept:  # files of an earlier process are other tiers, or rows of a batch that it did not finish
             self._swept = True
             self._sweep()
         arriving = {f.stream for f in new}
@@ -151,12 +151,12 @@ class PartnerSegments:
         return PartnerRefs(tuple(old), tuple(passing))
 
     def forget(self, refs: PartnerRefs) -> None:
-        """The batch is matched: what went with it can go."""
+        """Delete the rows of the batch itself: it is matched."""
         for path in (p for of_side in refs.passing for p in of_side):
             self.files.delete(path)
 
     def forget_damaged(self, refs: PartnerRefs) -> None:
-        """Delete what does not have its checksums, so that it is built again."""
+        """Delete files that do not have their checksums, so that they are built again."""
         for path in refs.paths():
             if not is_whole(self.files, path, verify=True):
                 self.files.delete(path)
@@ -171,7 +171,7 @@ class PartnerSegments:
         digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
         before = self._tiers.get(folder, [])
         kept = []
-        for tier in self._with_new(self._expired(before, live), live, stream.keep_us):
+        for tier in self._with_new(self._live_tiers(before, live), live, stream.keep_us):
             if not (tier.path and asked <= tier.has and is_whole(self.files, tier.path)):
                 path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
                 inside = _inside(tier.first, tier.last, live)
@@ -190,8 +190,8 @@ class PartnerSegments:
             if entry.path.endswith(SUFFIX):
                 self.files.delete(entry.path)
 
-    def _expired(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
-        """The tiers that still hold a row file that is kept, with what is left of them."""
+    def _live_tiers(self, tiers: Sequence[_Tier], live: RowFiles) -> list[_Tier]:
+        """The tiers that have not expired, as they still hold kept row files; each with what is left of it."""
         inside = [(t, _inside(t.first, t.last, live)) for t in tiers]
         left = [(t, _tier(t.first, t.last, live)) for t, at in inside if at.stop > at.start]
         return [replace(now, path=t.path, has=t.has) for t, now in left]
@@ -207,7 +207,7 @@ class PartnerSegments:
         while len(tiers) >= 2:
             older, newer = tiers[-2:]
             both = _tier(older.first, newer.last, live)
-            # Progress of the newest times, not of all: late rows must not keep tiers apart.
+            # From latest time to latest time, whatever the earliest ones are: late rows must not keep tiers apart.
             too_long = keep_us is not None and (newer.t_max_us - older.t_max_us) * SPAN_SHARE > keep_us
             if older.rows > MERGE_RATIO * newer.rows or both.rows > self.settings.partner_rows_max or too_long:
                 break

@@ -1,7 +1,7 @@
 """The running job: a Structured Streaming query whose every micro-batch goes through `loop.run_batch`.
 
-Batches are Spark's; what a batch means is the ledger's. Before it starts, a run compares the checkpoint with the
-ledger: a deleted or older checkpoint would number its batches from somewhere else, and is refused.
+Spark numbers and starts the batches; the ledger says what they mean. Before it starts, a run compares the checkpoint
+with the ledger: a deleted or older checkpoint would number its batches from somewhere else, and is refused.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class BatchFigures:
     late: int  # rows not taken
     demoted: int  # cores of queries that matched too much to be kept from here on
     batch_ms: float  # from Spark's call to the commit
-    ingest_ms: float  # of it the job that writes the rows
-    match_ms: float  # of it the job that finds the matches
+    ingest_ms: float  # the part of batch_ms in the job that writes the rows
+    match_ms: float  # the part of batch_ms in the job that finds the matches
 
 
 @dataclass(frozen=True)
 class RunProgress:
     """Totals since the start, and how recent batches went."""
 
-    batches: int  # that were done
+    batches: int  # batches that were done
     events: int  # rows taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
@@ -77,7 +77,7 @@ class RunProgress:
     now_us: int | None  # the clock: the largest accepted time, or the last arrival; µs since the epoch
     late_rows: dict[str, dict[str, int]]  # by stream and reason, over the weir's whole life
     queries: int  # standing, as of the last batch
-    housekeeping_error: str | None  # the last one of vacuum or compaction, which the job survives
+    housekeeping_error: str | None  # the last error of vacuum or compaction, which the job survives
     join_choices: dict[str, dict[str, int]]  # by join family: events that each strategy processed
 
 
@@ -99,7 +99,7 @@ class Run:
         self._trigger = trigger
         self._available_now = available_now
         self._sink = sink
-        self._registry = Registry(weir.files)  # its own: registers happen on other threads
+        self._registry = Registry(weir.files)  # its own, because other threads register
         self._segments = QuerySegments(weir.files, self._registry, weir.settings, say)
         self._partners = PartnerSegments(weir.files, weir.settings, say)
         self._housekeeping = Housekeeping(weir.files, weir.settings, self._registry)
@@ -157,7 +157,7 @@ class Run:
     def _have_kernels(self) -> None:
         """Have the kernels that standing queries need compiled before there are workers, so that these only load them.
 
-        Queries of a kind that comes later find theirs compiled by the batch that sees them first.
+        If queries of another kind come later, the batch that sees them first compiles their kernels.
         """
         self._registry.refresh()
         ready(self._segments.kernels(None, self._context.catalog_log.read()), self._segments.say)
@@ -188,11 +188,14 @@ class Run:
                     break
             query.stop()
         except Exception:
-            if self._error is None and not self._refused:  # Spark's own failure is not hidden by our stopping
+            if self._error is None and not self._refused:  # our stopping must not hide a failure of Spark itself
                 raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the run ends by itself, or so long; True if it has ended. An error of the job is raised here."""
+        """Wait until the run ends by itself, or for `timeout_s`; True if it has ended.
+
+        An error of the job is raised here.
+        """
         while True:
             self._restarting.wait()
             query = self._query
@@ -203,7 +206,7 @@ class Run:
             except Exception as failed:
                 if not self._refused:
                     with self._lock:
-                        pass  # Spark may give up on a batch before we do; what became of it says more than Spark
+                        pass  # Spark may give up on a batch before we do; our own error says more than Spark's
                     self._housekeeping.close()
                     self._raise()
                     raise RunError(f"the streaming query failed: {str(failed)[:2000]}") from failed

@@ -58,9 +58,9 @@ def local_session(*, cores: int | None = None, app: str = "weir") -> SparkSessio
 
 
 def prepare(session: SparkSession) -> None:
-    """What Weir needs of any session before its first batch.
+    """Set what Weir needs of any session before its first batch.
 
-    Sources must be named from batch 0 on, or a stream can never be added to a running checkpoint.
+    Sources must be named from batch 0 on: otherwise no stream could be added to a running checkpoint.
     """
     session.conf.set(EVOLUTION, "true")
     session.conf.set("spark.sql.session.timeZone", "UTC")

@@ -27,7 +27,7 @@ def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapp
 
 
 def read_arrays(files: Files, path: str, *, verify: bool = False) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Map named arrays read-only; a missing or cut file is a StoreError, with `verify` one with flipped bits too."""
+    """Map named arrays read-only; a missing or cut file is a StoreError, and with `verify` one with flipped bits."""
     local = files.local_path(path)
     if local is None:
         raise StoreError(f"file '{path}' is missing")

@@ -19,7 +19,7 @@ from weir.store.files import Files
 
 
 def save(files: Files, kind: str, number: int, parts: Sequence[bytes], suffix: str = "") -> None:
-    """Keep a cache document and forget all but the one before it, which somebody may be reading."""
+    """Keep a cache document, and delete all earlier ones except the last, which somebody may be reading."""
     with contextlib.suppress(StoreError):
         older = [path for path, found in _numbered(files, kind) if found < number]
         files.create(f"cache/{kind}-{number}{suffix}", _pack(parts))
@@ -37,7 +37,7 @@ def load(files: Files, kind: str) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _numbered(files: Files, kind: str) -> list[tuple[str, int]]:
-    """Newest first. A listing is a hint, and so is a cache."""
+    """Paths and numbers of a kind, newest first. A listing may miss some, which does not matter for a cache."""
     found = []
     for entry in files.list("cache"):
         head, _, tail = entry.path.removeprefix("cache/").partition("-")

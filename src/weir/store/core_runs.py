@@ -3,11 +3,11 @@
 A run covers consecutive batches of one channel (a stream, or the streams of a join) and has `ids` (ascending ids of
 cores), `offsets` and, by core, the row ids of every side in `side.0`, `side.1`, …, result by result, in batch order.
 Runs are caches: they live in cache/runs/, the running job builds one every few batches and merges neighbours of similar
-size, and a reader without them scans match files instead. Whatever runs exist, they and the match files of the batches
-between them are read, so answers never depend on them.
+size, and a reader without them scans match files instead. A reader takes the runs that exist, and the match files of
+the batches between them, so answers never depend on which runs there are.
 
-A run is cut to batches a … b by row ids alone. A result belongs to the batch of its last row, hence to b or an
-earlier one exactly if all its rows came by then, and to a or a later one exactly if one of them came after a − 1.
+A run is cut to batches a … b by row ids alone. A result belongs to the batch of its last row. So it belongs to b or an
+earlier batch exactly if all its rows came by then, and to a or a later one exactly if one of them came after a − 1.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class CoreRun:
 
 
 def _folder(channel: str) -> str:
-    """Object stores rewrite `~` in names; no stream's name has a hyphen."""
+    """A channel's folder, with hyphens: object stores rewrite `~` in names, and no stream's name has a hyphen."""
     return f"cache/runs/{channel.replace(CHANNEL, '-')}/"
 
 
 def runs_of(files: Files, channel: str) -> list[CoreRun]:
-    """A cover by disjoint runs of a channel, ascending; of overlapping ones the longest wins."""
+    """Runs of a channel that do not overlap, ascending; of overlapping ones the longest is taken."""
     folder = _folder(channel)
     found = []
     for path, _, _ in files.list(folder):
@@ -60,7 +60,7 @@ def runs_of(files: Files, channel: str) -> list[CoreRun]:
 
 
 def _names(channel: str) -> tuple[str, ...]:
-    """What a run has by core: one row id for each side."""
+    """The names of the arrays that a run has by core: row ids, an array for each side."""
     return tuple(f"side.{k}" for k in range(channel.count(CHANNEL) + 1))
 
 
@@ -156,7 +156,7 @@ def matched(files: Files, state: State, channel: str, core: int, first: int, las
 
 @lru_cache(maxsize=256)
 def _read_run(files: Files, run: CoreRun) -> dict[str, np.ndarray]:
-    """A run's arrays, with their checksums looked at once."""
+    """A run's arrays; their checksums are looked at when they are first read."""
     return read_arrays(files, run.path, verify=True)[0]
 
 

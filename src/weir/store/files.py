@@ -318,7 +318,7 @@ class ObjectFiles:
         except (OSError, BaseError) as error:
             raise self._failed("delete", path, error) from error
         with contextlib.suppress(OSError):
-            os.unlink(self._cache / path)  # who has it mapped keeps it; nobody maps it anew
+            os.unlink(self._cache / path)  # a process that has it mapped keeps it; nobody maps it anew
 
     def local_path(self, path: str) -> Path | None:
         copy = self._cache / path

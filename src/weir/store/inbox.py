@@ -14,7 +14,7 @@ reader starts at the ledger's `inbox_next`, since older tickets may be released.
 Deleting tickets frees their numbers again, and a pusher that slept through the release could create ticket 42
 a second time: acknowledged, and never read. So a release first writes down which tokens it releases, and a
 pusher that got its ticket then looks at the newest release. If its number lies below, either the list names
-its token (the push was taken and is consumed) or it does not (the number was dead: push again, further up).
+its token (the push was taken and is consumed) or it does not (the number was dead: push again, with a higher one).
 Exactly one of the two is true, because the list is durable before the first ticket is deleted.
 
 Data files carry the number they were written for: one whose ticket names another file, or is released, can

@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     events: np.ndarray  # int64[events], row ids on `side`
     offsets: np.ndarray  # int64[events + 1]
     items: np.ndarray  # int64[results], ids of cores
-    partners: np.ndarray  # int64[others, results], row ids on the other sides, which ascend
+    partners: np.ndarray  # int64[others, results], row ids on the other sides, sides ascending
 
     def rows(self) -> tuple[np.ndarray, ...]:
         """The row ids of every result, by side."""

@@ -10,9 +10,9 @@ Documents form a chain (`weir.store.documents`). The number of a document orders
 it, so ids are the same for every reader and never reused, because documents are never changed or deleted (a drop is one
 more document).
 
-A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id for each: of a group of n queries the
-first n ids are the queries', and stand for their first cores; the next n are their second cores', and so on. Matches,
-budgets and demotions are about cores; users see queries.
+A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id for each. In a group of n queries the
+first n ids are those of the queries and of their first cores, the next n those of their second cores, and so on.
+Matches, budgets and demotions are about cores; users see queries.
 
 In memory: one GroupRef a group, never an object a query; constants are memory-mapped when they are asked for.
 Cost: `refresh` reads new documents only (one probe if there are none), `group_of` is a binary search. The
@@ -234,7 +234,7 @@ class Registry:
         return np.sort(np.concatenate(found))
 
     def queries_of(self, ids: Ids) -> Ids:
-        """By core the id of its query."""
+        """The id of each core's query."""
         if not len(ids) or not self._is_several:
             return ids
         first, count, _ = self._layout()
@@ -243,7 +243,7 @@ class Registry:
         return queries
 
     def _layout(self) -> tuple[Ids, Ids, Ids]:
-        """By group its first id, and how many queries and cores it has."""
+        """For each group its first id, and how many queries it has, and cores a query."""
         with self._lock:
             if self._arrays is None or len(self._arrays[0]) != len(self._groups):
                 rows = [(g.first_id, g.count, g.cores) for g in self._groups]

@@ -183,7 +183,8 @@ class State:
     def rows_at(self, stream: str, batch: int) -> int:
         """How many row ids of a stream the batches ≤ `batch` gave out: the high-water mark of a token.
 
-        Exact while any row of that batch or an older one is kept; before that every mark means the same.
+        Exact while any row of that batch or an older one is kept. For batches before that all marks mean the same, as
+        no row of theirs is kept.
         """
         known = self._stream(stream)
         at = bisect_right(known.mark_batches, batch) - 1

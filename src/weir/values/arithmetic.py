@@ -70,11 +70,11 @@ def absolute(arg: Operand, type_: DataType) -> Operand:
 
 
 def threshold(op: str, left: Operand, right: Operand) -> Operand:
-    """The least double c for which `left op right + c` is true; op is < or <=. −inf if it is of all finite c, and
-    infinite or NaN, which is above all, if it is of none.
+    """The least double c for which `left op right + c` is true; op is < or <=.
 
-    right + c is rounded, so that is not left − right: it lies about half a unit in the last place of `left` beside it.
-    That is the guess; it is corrected by trying its neighbours, and what is still wrong is found by halving.
+    It is −inf if every finite c makes it true, and infinite or NaN, which is above all, if none does. right + c is
+    rounded, so c is not left − right: it lies about half a unit in the last place of `left` beside it. That is the
+    first guess. Trying its neighbours corrects it, and where it is still wrong c is found by bisection.
     """
     x, y = np.broadcast_arrays(to_double(left), to_double(right))
     with np.errstate(all="ignore"):
@@ -100,7 +100,7 @@ def _reaches(op: str, x: Doubles, y: Doubles, c: Doubles) -> Bools:
 
 
 def _halved(op: str, x: Doubles, y: Doubles) -> Doubles:
-    """The same, between the infinities; the upper one if none reaches."""
+    """The same c, found by bisection between −∞ and +∞; +∞ if no finite c makes it true."""
     low, high = (np.full(len(x), end) for end in (-_INFINITY, _INFINITY))
     while (low + 1 < high).any():
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
@@ -110,7 +110,7 @@ def _halved(op: str, x: Doubles, y: Doubles) -> Doubles:
 
 
 def _of_bits(places: Ints) -> Doubles:
-    """The doubles at these places, 0 being that of 0.0."""
+    """The doubles at these places in the order of all doubles; place 0 is 0.0."""
     return np.where(places < 0, -1.0, 1.0) * np.abs(places).view(np.float64)
 
 

@@ -2,8 +2,8 @@
 
 Numbers to integers truncate towards zero; to a decimal they round half away from zero; both give NULL
 outside the type, and so does NaN. A date is the timestamp of its midnight (UTC), a timestamp's date is the
-day it lies in; as a number a timestamp is its seconds since the epoch. Text to a type takes what a literal of
-that type looks like, with blanks around it; a type to text writes what Spark writes for it.
+day it lies in; as a number a timestamp is its seconds since the epoch. Text is read as a literal of the type would
+be, with blanks around it allowed; a value becomes the text that Spark writes for it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _whole_of_double(values: Doubles, valid: Bools | None, type_: DataType) -> t
 
 
 def _rounded(values: Doubles, power: float) -> Ints:
-    """values·power rounded half up, of the exact product: the rounded one plus its error (Dekker 1971)."""
+    """The exact product values·power, rounded half up: the product as a double, plus its error (Dekker 1971)."""
     product = values * power
     high = values * _SPLITTER - (values * _SPLITTER - values)
     power_high = power * _SPLITTER - (power * _SPLITTER - power)
@@ -200,7 +200,7 @@ def _read(parsed: pa.Array, type_: DataType, arg: Operand) -> Operand:
 
 
 def _exact_number(text: pa.Array, type_: DataType, arg: Operand) -> Operand:
-    """Through the integer digits and the first 18 after the point, so that no text is too long to be read."""
+    """Numbers read from their integer digits and the first 18 after the point, so that no text is too long."""
     negative = _known(pc.starts_with(text, pattern="-"))
     bare = pc.replace_substring_regex(text, pattern="^[+-]?0*", replacement="")
     digits = pc.replace_substring_regex(bare, pattern=r"\.[0-9]*$", replacement="")
@@ -226,7 +226,7 @@ def _known(found: pa.Array) -> Bools:
 
 
 def _days(text: pa.Array) -> pa.Array:
-    """`strptime` lets 30 February pass as 1 March, hence the way back."""
+    """Dates; as `strptime` reads 30 February as 1 March, each is written again and compared with its text."""
     parsed = pc.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
     back = pc.strftime(parsed, format="%Y-%m-%d").cast(pa.string())
     return pc.if_else(pc.equal(back, text), parsed, None).cast(pa.date32())

@@ -11,7 +11,7 @@ An operand is a pair of NumPy arrays, `values` and `valid`, of one type:
     STRING                a pa.Array of strings, which carries its own validity
 
 `valid` is None when no value is NULL. A constant operand has length 1 and broadcasts. What stands in `values`
-where `valid` is false means nothing: every operation must bear it and must not read anything from it.
+where `valid` is false means nothing: no operation may fail on it or draw anything from it.
 The bigints are −(2^63 − 1) … 2^63 − 1: −2^63 is reserved, so a result that equals it is an overflow.
 Reading a numeric column costs nothing beyond widening int32; decimals are a strided view of their low words.
 """
@@ -54,7 +54,7 @@ class Operand:
 
 
 def both_valid(*operands: Operand) -> Bools | None:
-    """Where none of the operands is NULL; None where that is everywhere."""
+    """Where none of the operands is NULL; None if that is so everywhere."""
     valid: Bools | None = None
     for operand in operands:
         if operand.valid is not None:
@@ -63,7 +63,7 @@ def both_valid(*operands: Operand) -> Bools | None:
 
 
 def without(valid: Bools | None, bad: Bools) -> Bools | None:
-    """`valid` less the places where a result does not exist."""
+    """`valid` without the places where a result does not exist."""
     if not bad.any():
         return valid
     return ~bad if valid is None else valid & ~bad
@@ -160,7 +160,7 @@ def _repeat(operand: Operand, rows_count: int) -> Operand:
 
 
 def in_range(values: Ints, valid: Bools | None, type_: DataType) -> Bools | None:
-    """`valid`, less the values that the integer-like `type_` cannot hold."""
+    """`valid` without the places of values that the integer-like `type_` cannot hold."""
     kind = type_.kind
     if kind is Kind.DECIMAL:
         limit = 10**type_.precision - 1

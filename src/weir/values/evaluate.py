@@ -88,7 +88,7 @@ def _constants_lookup(constants: pa.Table) -> Lookup:
 
 
 def _spread(operand: Operand, count: int) -> Operand:
-    """An operand over a table of constants: it is as long as the table unless only literals made it."""
+    """An operand over a table of constants: it is as long as the table, or a constant if only literals made it."""
     return Operand(operand.values, operand.valid, operand.type, len(operand.values) == 1 and count != 1)
 
 
@@ -100,7 +100,7 @@ def _true(operand: Operand, count: int) -> Bools:
 
 
 def _operand(e: Expression, lookup: Lookup) -> Operand:
-    """The expression's values, and validity as long as they are: a NULL constant leaves validity of length 1 behind."""
+    """The expression's values with validity of the same length: a NULL constant would leave validity of length 1."""
     found = _evaluated(e, lookup)
     if found.valid is None or len(found.valid) == len(found.values):
         return found

@@ -1,4 +1,4 @@
-"""Joins of many streams: three to six, and of two those that no join family takes.
+"""Joins of many streams: of three to six, and those of two that no join family takes.
 
 A query's condition is an AND of keys (equalities of two sources, without parameters) and the rest, as in
 `join_family`. All queries with the same streams and the same keys are one `ManyFamily`, whatever the rest: its
@@ -6,13 +6,14 @@ rows are joined once for all of them (`many_probes`), and each combination of ro
 through is an event to an index over the queries (`many_segments`). PSoup (5.4) shares the factors that
 many candidates have in common; here a family *is* what its queries have in common.
 
-Keys need not connect all sources: a difference of two rows that every way to satisfy the condition bounds
-(`r.a - s.b < 3`, `abs(r.t - s.t) <= w`) connects them too, and is then part of the family. What nothing connects would
-be a cross product in every batch. Such a query is not matched: its answer is evaluated when it is asked for, within a
-limit on the combinations of rows (`weir.answer.recompute`).
+Keys need not connect all sources. A difference of two rows (`r.a - s.b < 3`, `abs(r.t - s.t) <= w`) connects them too
+if every way to satisfy the condition bounds it; the difference is then part of the family. Sources that nothing
+connects would be a cross product in every batch. A query with such sources is not matched: its answer is evaluated
+when it is asked for, within a limit on the combinations of rows (`weir.answer.recompute`).
 
-Sides are in a canonical order, by stream and then such that the texts of keys are the least, so that the order of FROM
-does not matter. Cost: with k sources of one stream k! orders are looked at, at most 720, once a shape.
+Sides are in a canonical order, so that the order of FROM does not matter: they are sorted by stream, and sides of one
+stream stand in the order that gives the keys the least texts. Cost: k sources of one stream have k! orders, at most
+720, and all of them are tried once for each shape.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = ["SOURCES_MAX", "Key", "Many", "ManyFamily", "check", "describe", "joi
 name = "many-join"
 
 SOURCES_MAX = 6
-_MANY_BOXES = 1 << 10  # more are not written out to find what they have in common
+_MANY_BOXES = 1 << 10  # a predicate of more boxes is not written out to find the differences that all of them bound
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class ManyFamily:
 
     @property
     def has_hints(self) -> bool:
-        """Whether differences that follow from comparisons of doubles are used: only where keys do not connect all."""
+        """Whether boxes use differences that follow from comparisons of doubles: only if keys leave sides apart."""
         return bool(self.bands)
 
     def to_json(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class Many:
     is_connected: bool  # keys and bands lead from every side to every other
 
     def by_source(self, rows: Sequence[Any]) -> tuple[Any, ...]:
-        """What is given by side, by the query's own sources."""
+        """What is given in the order of sides, put into the order of the query's own sources."""
         return tuple(rows[side] for side in self.sides)
 
 
@@ -171,7 +172,8 @@ def _joined(join: Join) -> Many:
             best = text, keys, number_of
     assert best is not None, "a join has sources"
     _, keys, number_of = best
-    # By side a difference that follows from a comparison may be the other way round, as boxes have it too.
+    # Boxes are made over sides, where a difference that follows from a comparison may be the other way round than
+    # over sources. Bands are taken again over sides, so that they are written as boxes have them.
     turned = sorted(_bands(split.on_sides(number_of), range(len(scans))), key=canonical)
     by_side = sorted(scans, key=lambda scan: number_of[scan.source])
     linked = [*(key.sides for key in keys), *(sorted(sources_of(e)) for e in turned)]
@@ -185,7 +187,7 @@ def _joined(join: Join) -> Many:
 
 
 def check(found: Many, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
-    """What a registration needs, by side; RegisterError when a query needs too many boxes or a stream too much.
+    """What a registration needs, by side; RegisterError when a query or a stream needs more than its limit.
 
     `streams` are those of the sides. A query that is not matched needs nothing.
     """
@@ -264,7 +266,7 @@ def _bands(split: _ManySplit, sources: Sequence[int]) -> list[Expression]:
 
 
 def _reached(start: int, linked: Iterable[Sequence[int]]) -> set[int]:
-    """All that links lead to from a start."""
+    """All sides or sources that links lead to from `start`, which is one of them."""
     reached, links = {start}, [set(link) for link in linked]
     while grown := {s for link in links if link & reached for s in link} - reached:
         reached |= grown
@@ -272,7 +274,7 @@ def _reached(start: int, linked: Iterable[Sequence[int]]) -> set[int]:
 
 
 def _orders(scans: Sequence[Scan]) -> Iterator[dict[int, int]]:
-    """Sources to sides: by stream, and those of one stream in every order."""
+    """Every way to number sources as sides: streams in their order, the sources of one stream in any."""
     by_stream = sorted(scans, key=lambda scan: scan.relation.lower())
     groups = [list(group) for _, group in groupby(by_stream, key=lambda scan: scan.relation.lower())]
     for orders in product(*(permutations(group) for group in groups)):
@@ -286,7 +288,7 @@ def _key(pair: tuple[Expression, Expression], number_of: Mapping[int, int]) -> K
 
 
 def _band_text(e: Expression) -> str:
-    """A text of a difference, whichever way round it is."""
+    """A text that x − y and y − x have in common."""
     assert isinstance(e, Arithmetic), "a band is a difference"
     return min(canonical(e), canonical(replace(e, left=e.right, right=e.left)))
 

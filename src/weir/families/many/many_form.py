@@ -57,11 +57,11 @@ class ManyQueries:
         self.segment = segment
         self.ids = segment.ids
         self.arrays, self.meta = segment.arrays, segment.meta
-        self._pools: dict[tuple[int, ...], Pool] = {}  # by the identities of their parts, which they hold on to
+        self._pools: dict[tuple[int, ...], Pool] = {}  # by id() of their parts; a pool keeps its parts alive
 
     @property
     def needs(self) -> tuple[Needs, ...]:
-        """Its rows have the orders that the family says."""
+        """It asks for columns only: the family alone says in which orders rows are kept."""
         return tuple(Needs((), tuple(self.segment.asked(s))) for s in range(len(self.segment.family.streams)))
 
     def match(
@@ -79,7 +79,7 @@ class ManyQueries:
         yield found if isinstance(found, OverBudget) else Results(*found)
 
     def _pool(self, rows: Sequence[ManyRows]) -> Pool:
-        """All rows of a side; slices and ranges of events that meet the same ones share what was made of them."""
+        """All rows of a side. Slices and ranges of events that meet the same rows share one pool, and its caches."""
         key = tuple(id(part) for part in rows)
         if key not in self._pools:
             self._pools[key] = Pool(rows)
@@ -97,7 +97,7 @@ def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> ManyQueri
 
 
 def columns_of_rows(family: ManyFamily, side: int, needs: Needs) -> list[Expression]:
-    return list(needs.columns)  # what the rows are joined by is among them
+    return list(needs.columns)  # these include what the rows are joined by
 
 
 def build_rows(family: ManyFamily, side: int, rows: NewRows, needs: Needs) -> ManyRows:

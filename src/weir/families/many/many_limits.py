@@ -1,7 +1,7 @@
-"""What no query of a segment of joins of many streams goes beyond: used while rows are joined.
+"""Limits that no query of a segment of joins of many streams goes beyond; they are used while rows are joined.
 
-These are supersets, taken from the boxes of all queries and from their windows; whether a combination of rows is a
-result is decided by the index (`many_segments`).
+They are supersets, taken from the boxes of all queries and from their windows. The index decides whether a combination
+of rows is a result (`many_segments`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNBOUNDED_US = 1 << 62  # a distance in time that no two rows have
 
 
 class Wanted(NamedTuple):
-    """Keys of one attribute that any query takes: disjoint intervals, ascending."""
+    """Keys of one attribute that at least one query takes: disjoint intervals, ascending."""
 
     attribute: int
     lo: Ints
@@ -33,9 +33,9 @@ class Wanted(NamedTuple):
 class Limits(NamedTuple):
     """What no query of a segment goes beyond."""
 
-    apart: Mapping[tuple[int, int], tuple[int, int]]  # by (side, greater side): bounds of the one time less the other
+    apart: Mapping[tuple[int, int], tuple[int, int]]  # by (side, greater side): bounds of the first time − the second
     bands: Sequence[tuple[int, int]]  # by band of the family: bounds of the difference, as keys
-    wanted: Sequence[Sequence[Wanted]]  # by side: what every query asks of its rows
+    wanted: Sequence[Sequence[Wanted]]  # by side: for the attributes that every box constrains
 
 
 def limits_of(
@@ -47,7 +47,7 @@ def limits_of(
 ) -> Limits:
     """The limits of some boxes over attributes `expressions`.
 
-    `windows` are the bounds that windows give for the distance in time of two sides, `times` the time column of each.
+    `windows` holds the bounds that windows set on the distance in time of two sides, `times` each side's time column.
     """
     ends = _Ends(table.constraint_attribute, table.constraint_lo, table.constraint_hi, len(table.slot_of_box))
     return Limits(
@@ -67,7 +67,7 @@ class _Ends:
     boxes_count: int
 
     def of(self, number: int) -> tuple[Ints, Ints] | None:
-        """The ends of an attribute's intervals, if every box has one."""
+        """The ends of an attribute's intervals, if every box constrains it."""
         mine = self.attribute == number
         if not self.boxes_count or np.count_nonzero(mine) < self.boxes_count:
             return None
@@ -84,7 +84,7 @@ def _apart(
     ends: _Ends,
     times: Sequence[str],
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """By two sides, how far apart any query lets their rows be: by its windows, and by its conditions."""
+    """For two sides, how far apart in time the widest query lets their rows be, by windows and by conditions."""
     found = {}
     for pair, (lo, hi) in windows.items():
         lo, hi = max(lo, -UNBOUNDED_US), min(hi, UNBOUNDED_US)
@@ -99,7 +99,7 @@ def _apart(
 
 
 def _time_form(e: Expression, pair: tuple[int, int], times: Sequence[str]) -> int:
-    """1 if the attribute is the first side's time less the second's, −1 the other way round, else 0."""
+    """1 if the attribute is the first side's time minus the second's, −1 the other way round, else 0."""
     if not (isinstance(e, Arithmetic) and e.op == "-"):
         return 0
     for sign, (one, other) in ((1, pair), (-1, pair[::-1])):
@@ -112,7 +112,7 @@ def _time_form(e: Expression, pair: tuple[int, int], times: Sequence[str]) -> in
 
 
 def _band(e: Expression, expressions: Sequence[Expression], ends: _Ends) -> tuple[int, int]:
-    """The bounds that any query has for a difference."""
+    """The widest bounds that the queries set on a difference."""
     text = canonical(e)
     for number, other in enumerate(expressions):
         if canonical(other) == text:
@@ -121,7 +121,7 @@ def _band(e: Expression, expressions: Sequence[Expression], ends: _Ends) -> tupl
 
 
 def _wanted(side: int, expressions: Sequence[Expression], ends: _Ends) -> list[Wanted]:
-    """For each attribute of a side that every box constrains: the keys that any of them takes."""
+    """For each attribute of a side that every box constrains: the keys that at least one box takes."""
     found = []
     for number, e in enumerate(expressions):
         of = ends.of(number) if sources_of(e) == {side} else None

@@ -1,16 +1,16 @@
 """The symmetric join of many streams: from new rows of one side to all combinations with kept rows of the others.
 
-A combination grows by one side at a time, along the keys and bands of its family (`many_rows`). Which
-side comes next is decided for every combination by itself: all links that lead out of it are looked up, and the one
-with the fewest rows is taken, so that a combination that some side has no row for ends at once, whatever the order of
-FROM. Combinations that have reached the same sides, by whichever way, go on together, so that the work is a few array
-passes for each set of sides, of which there are at most 2^(k−1). Look-ups are made once for each row and link,
-whatever the number of combinations that the row is in.
+A combination grows by one side at a time, along the keys and bands of its family (`many_rows`). Each combination
+chooses its next side by itself: all links that lead out of it are looked up, and it takes the one with the fewest
+rows. So a combination ends at once if some side has no row for it, whatever the order of FROM. Combinations that have
+reached the same sides, by whichever way, go on together: the work is a few array passes for each set of sides, of
+which there are at most 2^(k−1). Each row is looked up once for each link, however many combinations it is in.
 
-All links must hold, so when a side is added over one of them the others that lead to it are checked; pairs of rows too
-far apart in time for every query are left out, and so are rows that no query takes.
+All links must hold, so when a side is added over one of them, the other keys that lead to it are checked (bands are
+left to the index). Pairs of rows too far apart in time for every query are left out, and so are rows that no query
+takes.
 
-Memory: `BLOCK` combinations for each set of sides. What is examined is limited by the caller.
+Memory: `BLOCK` combinations for each set of sides. The caller limits how many are examined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weir.families.joins.join_family import on_side
 from weir.families.joins.partner_rows import keys_of
 from weir.families.many.many_family import ManyFamily
 from weir.families.many.many_limits import Limits
-from weir.families.many.many_rows import EventRows, ManyRows, Pool, links_of
+from weir.families.many.many_rows import EventRows, ManyRows, Pool, side_links
 from weir.index.joins.partners import locate
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 
@@ -37,7 +37,7 @@ EVENTS = 1 << 14  # events that begin together
 _MAGNITUDE_BITS = np.int64(KEY_MAX)
 _INFINITY_KEY = int(encode_doubles(np.array([np.inf]))[0])
 
-Places = tuple[Ints, ...]  # by side, positions of the rows of each combination; empty where a side is not reached yet
+Places = tuple[Ints, ...]  # by side, the position of each combination's row; empty for a side not reached yet
 
 
 class TooManyError(Exception):
@@ -45,7 +45,7 @@ class TooManyError(Exception):
 
 
 class Link(NamedTuple):
-    """A way from a row that is there to rows of one more side."""
+    """A way from a side that a combination has to one that it lacks."""
 
     start: int
     to: int
@@ -55,10 +55,10 @@ class Link(NamedTuple):
 
 
 class _Found:
-    """Where the rows of a link are, for those rows of its start that were asked for."""
+    """Where the rows that a link leads to are, for those rows of its start that were asked for."""
 
     def __init__(self, n_starts: int, parts: Sequence[ManyRows]) -> None:
-        # What is not known is neither read nor written: of many kept rows only those that are met take memory.
+        # Entries that are not known are neither read nor written, so only kept rows that are met take memory.
         self.known = np.zeros(n_starts, bool)
         self.begin, self.end, self.codes = np.empty((3, len(parts), n_starts), np.int64)
 
@@ -76,7 +76,7 @@ class SymmetricJoin:
         keys: Sequence[Sequence[Ints]],
         examined_max: int,
     ) -> None:
-        """`pools` are those of the other sides; `keys` are those of `limits.wanted`, by side and attribute."""
+        """`pools` are those of the other sides; `keys` holds by side the rows' keys for each of `limits.wanted`."""
         self.family = family
         self.side = side
         self.events = events
@@ -89,7 +89,7 @@ class SymmetricJoin:
         self._complete = (1 << len(family.streams)) - 1
 
     def combinations(self) -> Iterator[Places]:
-        """All of them, block by block; TooManyError when more than allowed had to be examined."""
+        """All combinations, block by block; TooManyError when more than allowed would have to be examined."""
         wanted = np.flatnonzero(self._is_wanted(self.side, np.arange(len(self.events.row_ids))))
         for begin in range(0, len(wanted), EVENTS):
             yield from self._of(wanted[begin : begin + EVENTS])
@@ -100,7 +100,8 @@ class SymmetricJoin:
         start = tuple(events if s == self.side else nothing for s in range(len(self.family.streams)))
         waiting: dict[int, list[Places]] = {1 << self.side: [start]}
         while waiting:
-            # The least sets first, so that combinations meet again; the greatest once there are many of them.
+            # Small sets of sides go first, so that combinations with the same sides meet and go on together. Once
+            # more than BLOCK are held, large sets go first, so that they leave.
             held = sum(len(places[self.side]) for blocks in waiting.values() for places in blocks)
             mask = (max if held > BLOCK else min)(waiting, key=lambda m: (m.bit_count(), m))
             places = _together(waiting.pop(mask))
@@ -115,7 +116,7 @@ class SymmetricJoin:
                     waiting.setdefault(mask | 1 << to, []).append(more)
 
     def _grow(self, mask: int, places: Places) -> tuple[list[tuple[int, Places]], Places]:
-        """The combinations with one more side each, those of a side together; and those that were too many."""
+        """The combinations with one more side each, grouped by that side; and those that a block had no room for."""
         links = [link for link in self._links if mask >> link.start & 1 and not mask >> link.to & 1]
         assert links, "keys and bands connect all sides"
         counts = np.empty((len(links), len(places[self.side])), np.int64)
@@ -140,7 +141,7 @@ class SymmetricJoin:
         return grown, rest
 
     def _added(self, places: Places, link: Link, links: Sequence[Link], mask: int) -> Places:
-        """Combinations with the rows that a link leads to, of which those stay that all else allows."""
+        """Combinations with the rows that a link leads to, where the other keys and the limits allow them."""
         pool, starts = self.pools[link.to], places[link.start]
         found = self._found[link]
         others = [other for other in links if other.to == link.to and other != link and other.key >= 0]
@@ -154,7 +155,7 @@ class SymmetricJoin:
             row = part.edges[link.edge].ordered(None).rows[place].astype(np.int64)
             for other in others:
                 codes = self._found[other].codes[p][places[other.start][combination]]
-                # A key that does not occur in this part has no code there, as NULL has none.
+                # A key that does not occur in this part has NULL_KEY for its code, as NULL has.
                 same = (codes != NULL_KEY) & (part.codes_of_rows(other.edge)[row] == codes)
                 combination, row = combination[same], row[same]
             at.append(combination)
@@ -175,7 +176,7 @@ class SymmetricJoin:
         )
 
     def _bounds(self, one: int, other: int) -> tuple[int, int] | None:
-        """The bounds of the time of `one` less that of `other`; None if there are none."""
+        """The bounds of the time of `one` minus that of `other`; None if there are none."""
         if one < other:
             return self.limits.apart.get((one, other))
         bounds = self.limits.apart.get((other, one))
@@ -185,7 +186,7 @@ class SymmetricJoin:
         return self.events.times if side == self.side else self.pools[side].times
 
     def _is_wanted(self, side: int, rows: Ints) -> Bools:
-        """Whether any query may take a row, for all that every query asks of it."""
+        """For each row, whether some query may take it, judged by the attributes that every query constrains."""
         found = np.ones(len(rows), bool)
         for (_, lo, hi), keys in zip(self.limits.wanted[side], self._keys[side], strict=True):
             key = keys[rows]
@@ -194,7 +195,7 @@ class SymmetricJoin:
         return found
 
     def _located(self, link: Link, starts: Ints) -> _Found:
-        """Where the rows of a link are, for these rows of its start at least."""
+        """Where the rows that a link leads to are; rows of its start that were not looked up before are looked up."""
         parts = self.pools[link.to].parts
         if link not in self._found:
             self._found[link] = _Found(len(self._times(link.start)), parts)
@@ -225,7 +226,7 @@ class SymmetricJoin:
         return found
 
     def _own(self, link: Link) -> Expression:
-        """What a row of the start brings, over a row of its side."""
+        """The expression over rows of the start by whose value they are looked up."""
         if link.key >= 0:
             return self.family.keys[link.key].of(link.start)
         of = difference_of(self.family.bands[link.band])
@@ -233,7 +234,7 @@ class SymmetricJoin:
         return on_side(event_part(of, link.start), {link.start: 0})
 
     def _within(self, link: Link, values: Ints, own: Ints) -> tuple[Ints, Ints]:
-        """The places whose difference may lie within the bounds of the band; queries look at it again."""
+        """The places whose difference may lie within the bounds of the band; the index checks each query's own."""
         lo, hi = self.limits.bands[link.band]
         of = difference_of(self.family.bands[link.band])
         assert of is not None, "a band is a difference"
@@ -246,7 +247,7 @@ class SymmetricJoin:
 
 def _links(family: ManyFamily) -> Iterator[Link]:
     for to in range(len(family.streams)):
-        for place, edge in enumerate(links_of(family, to)):
+        for place, edge in enumerate(side_links(family, to)):
             sides = family.keys[edge.key].sides if edge.key >= 0 else sorted(sources_of(family.bands[edge.band]))
             yield from (Link(start, to, place, edge.key, edge.band) for start in sides if start != to)
 
@@ -264,12 +265,12 @@ def _sum(values: Ints, by: int) -> Ints:
 
 
 def _double_ends(lo: int, hi: int, own: Ints) -> tuple[Ints, Ints]:
-    """Keys around lo + own and hi + own, a little further apart than these: sums round."""
+    """The keys of lo + own and hi + own, each moved outwards a little, because sums round."""
     value = _double(np.where(own == NULL_KEY, 0, own))
     with np.errstate(all="ignore"):
         low = np.nextafter(np.nextafter(_double(np.array([lo])), -np.inf) + value, -np.inf)
         high = np.nextafter(np.nextafter(_double(np.array([hi])), np.inf) + value, np.inf)
-    # A difference with NaN or an infinity is no number between the others.
+    # A difference with NaN or an infinity does not ascend as others do, so rows with such a value are not bounded.
     free = ~np.isfinite(value)
     below = free if -_INFINITY_KEY <= lo <= _INFINITY_KEY else np.ones(len(own), bool)
     above = free if hi <= _INFINITY_KEY else np.ones(len(own), bool)

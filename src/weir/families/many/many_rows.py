@@ -1,8 +1,8 @@
 """Kept rows of one side of a join of many streams: by every key of the side, and by every difference it has a part in.
 
 The same rows may be looked up from several other sides, by different keys, so a segment has an *edge* for each key and
-each band of the family that touches the side: `PartnerRows` with one order. Row ids, times and the attributes that
-standing queries mention are there once, with the first edge.
+each band of the family that touches the side. An edge is a `PartnerRows` with one order. Row ids, times and the
+attributes that standing queries mention are stored once, with the first edge.
 
 `Pool` is all segments of a side that a batch's events meet, as one sequence of positions; `EventRows` are the events.
 Both are read in the same way.
@@ -34,27 +34,27 @@ from weir.values.evaluate import evaluate
 _SHARED = ("row_ids", "times")  # arrays that all edges have
 
 
-class Link(NamedTuple):
+class SideLink(NamedTuple):
     """One way to look rows of a side up: by a key, or by a difference that is bounded."""
 
     key: int  # number among the family's keys, −1 for none
     band: int  # number among its bands, −1 for none
 
 
-def links_of(family: ManyFamily, side: int) -> list[Link]:
+def side_links(family: ManyFamily, side: int) -> list[SideLink]:
     """The edges of a side, in the order in which its segments have them."""
-    keys = [Link(k, -1) for k, key in enumerate(family.keys) if side in key.sides]
-    return keys + [Link(-1, b) for b, e in enumerate(family.bands) if side in sources_of(e)]
+    keys = [SideLink(k, -1) for k, key in enumerate(family.keys) if side in key.sides]
+    return keys + [SideLink(-1, b) for b, e in enumerate(family.bands) if side in sources_of(e)]
 
 
 def order_of(family: ManyFamily, band: int, side: int) -> Expression:
-    """By what rows of a side are ordered for a band, over a row of the side."""
+    """The expression over rows of a side by which they are ordered for a band."""
     of = difference_of(family.bands[band])
     assert of is not None, "a band is a difference"
     return on_side(partner_order(of, side), {side: 0})
 
 
-def _pair(family: ManyFamily, side: int, edge: Link) -> JoinFamily:
+def _pair(family: ManyFamily, side: int, edge: SideLink) -> JoinFamily:
     """An edge as a family of two: its rows are those of side 0."""
     if edge.key < 0:
         return JoinFamily((family.streams[side], family.streams[side]), ())
@@ -69,7 +69,7 @@ class ManyRows:
     def __init__(self, family: ManyFamily, side: int, edges: Sequence[PartnerRows]) -> None:
         self.family = family
         self.side = side
-        self.edges = edges  # as `links_of` has them
+        self.edges = edges  # as `side_links` has them
 
     @classmethod
     def build(
@@ -84,7 +84,7 @@ class ManyRows:
     ) -> ManyRows:
         """The segment of these rows with all of `columns`."""
         edges: list[PartnerRows] = []
-        for edge in links_of(family, side):
+        for edge in side_links(family, side):
             order = None if edge.band < 0 else order_of(family, edge.band, side)
             mine = columns if not edges else ()
             pair = _pair(family, side, edge)
@@ -122,7 +122,7 @@ class ManyRows:
 
     @cached_property
     def reach(self) -> tuple[int, int]:
-        """The least and the greatest time; a segment has rows."""
+        """The least and the greatest time; a segment is never empty."""
         return int(self.times.min()), int(self.times.max())
 
     def codes_of_rows(self, edge: int) -> Ints:
@@ -178,7 +178,7 @@ class EventRows:
 
 
 class Pool:
-    """All kept rows of a side that events meet: positions go through its segments one after the other."""
+    """All kept rows of a side that events meet; positions number them segment after segment."""
 
     def __init__(self, parts: Sequence[ManyRows]) -> None:
         self.parts = [part for part in parts if len(part.row_ids)]
@@ -220,6 +220,6 @@ def _together(arrays: Sequence[Ints]) -> Ints:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Texts of any length, so that tables of several segments are alike."""
+    """The table with every text as a large string, so that tables of several segments have one schema."""
     fields = [pa.field(f.name, pa.large_string() if pa.types.is_string(f.type) else f.type) for f in table.schema]
     return table.cast(pa.schema(fields))

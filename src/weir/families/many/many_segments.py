@@ -1,13 +1,13 @@
 """A query segment of a family of joins of many streams: all boxes of its queries, behind one index over combinations.
 
-Rows are joined once for all queries (`many_probes`); a combination of rows, one of each side, is then an
-event to the same index that selections have. An attribute is of one side (`r.price`), or of several (`r.x - t.y`), or
-the distance in time of two sides, where queries have windows of different lengths: rows further apart than
-any moment shows both are no result (`join_windows`; intervals of moments that meet two by two have one in
-common, so pairs of sides are enough).
+Rows are joined once for all queries (`many_probes`); a combination of rows, one of each side, is then an event to the
+same index that selections have. An attribute belongs to one side (`r.price`) or to several (`r.x - t.y`). Where
+queries have windows of different lengths, the distance in time of two sides is an attribute too: two rows that no
+moment shows together are no result (`join_windows`). Looking at pairs of sides is enough, because intervals of moments
+that meet two by two have a moment in common.
 
-What every query asks for is used before that, while rows are joined: how far apart rows may be, how large the
-differences of a band, and which keys of an attribute any query takes.
+What limits every query is used before that, while rows are joined (`many_limits`): how far apart rows may be, how
+large the differences of a band, and which keys of an attribute some query takes.
 
 Invariants and layout are those of `selection_segments`. Cost of a match: the join, then for each combination the
 keys of its attributes, gathered from those of its rows, and a search.
@@ -71,7 +71,7 @@ class ManySegment:
         self.ids = ids  # int64[n_slots], ascending: the query of each slot
         self.dictionaries = dictionaries  # by attribute
         self.limits = limits
-        self.has_boxes = has_boxes  # else its queries are never true
+        self.has_boxes = has_boxes  # if not, its queries are never true
         self.guards = guards  # sources of their differences are sides
         self.index = index
         self._written = list(attributes)
@@ -106,7 +106,7 @@ class ManySegment:
         strategy: str,
         excluded: np.ndarray | None = None,
     ) -> ManySegment:
-        """The segment of all queries of `groups` but the `excluded` ids (ascending)."""
+        """The segment of all queries of `groups` except the `excluded` ids (ascending)."""
         streams = [catalog.streams[name.lower()] for name in family.streams]
         members = list(_members(family, groups, catalog, excluded, streams))
         ids, slot_of_row = in_slots([m.ids for m in members])
@@ -183,7 +183,7 @@ class ManySegment:
     def match(
         self, side: int, events: EventRows, pools: Mapping[int, Pool], muted: Uint8s, pairs_max: int
     ) -> JoinMatches | OverBudget:
-        """The combinations of new rows of `side` with kept rows, but those of muted slots; counts if too many.
+        """The results of new rows of `side` with kept rows, except those of muted slots; only counts if too many.
 
         `pools` are the rows of the other sides. Partners of a match are row ids of the other sides, sides ascending.
         """
@@ -209,7 +209,7 @@ class ManySegment:
                 for begin in range(0, len(places[side]), step):
                     self._add(result, side, rows, tuple(at[begin : begin + step] for at in places), muted)
         except TooManyError:
-            # Queries share what is joined, so none of them is lighter than another.
+            # All queries share the join, so none of them is lighter than another: all that are not muted are over.
             result.count(np.where(muted == 0, pairs_max + 1, 0), is_shared=True)
         return result.whole()
 
@@ -247,13 +247,13 @@ class _ManyMembers:
     many: Many
     constants: pa.Table
     ids: Ints
-    lo: Mapping[tuple[int, int], Ints]  # by two sides: the least that the one time less the other may be, by query
-    hi: Mapping[tuple[int, int], Ints]
+    lo: Mapping[tuple[int, int], Ints]  # by two sides, for each query: the least that first time − second time may be
+    hi: Mapping[tuple[int, int], Ints]  # … and the most
 
     def with_distances(
         self, streams: Sequence[Stream], uniform: set[tuple[int, int]]
     ) -> tuple[Expression | None, pa.Table]:
-        """The predicate with the distances in time that windows allow, but those that are the same for all queries."""
+        """The predicate and the distances in time that windows allow, except those that all queries have in common."""
         terms = [] if self.many.predicate is None else [self.many.predicate]
         constants = self.constants
         for pair in self.lo:

@@ -70,7 +70,7 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
 
 
 def check(query: Query, constants: pa.Table, stream: Stream, settings: Settings) -> Checked:
-    """What a registration needs; RegisterError when a query needs too many boxes or all too many attributes."""
+    """What a registration needs; RegisterError when one query needs too many boxes or all need too many attributes."""
     made = template(parts_of(query)[1], settings.boxes_per_query_max)
     attributes = Attributes(settings.residuals_per_stream_max)
     resolve(made, constants, attributes)

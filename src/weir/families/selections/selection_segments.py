@@ -10,7 +10,8 @@ of queries whose predicate is TRUE, whichever the strategy.
 
 Cost: building is a few NumPy passes over the constants plus the index; a match evaluates and encodes each attribute
 once for the batch, whatever the number of queries, and is otherwise the index's search. Keys are 8 bytes for
-each (attribute, event), so a batch with very many attributes is matched in pieces. DESIGN.md sections 1 and 2.
+each (attribute, event), so a batch with very many attributes is matched in pieces. ARCHITECTURE.md, "From predicate to
+index".
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Segment:
         settings: Settings,
         excluded: np.ndarray | None = None,
     ) -> Segment:
-        """The segment of all queries of `groups` but the `excluded` ids (ascending: dropped or demoted)."""
+        """The segment of all queries of `groups` except the `excluded` ids (ascending: dropped or demoted)."""
         del settings  # limits were checked at registration
         members = [_ShapeMembers(*shape) for shape in _by_shape(groups, excluded)]
         ids, slot_of_row = in_slots([m.ids for m in members])
@@ -121,7 +122,7 @@ class Segment:
         return cls(meta["stream"], meta["strategy"], arrays["ids"], meta["attributes"], dictionaries, made)
 
     def match(self, rows: pa.Table, muted: np.ndarray, pairs_max: int) -> Matches | OverBudget:
-        """The slots that each row matches, but the muted ones; their counts if there are more than `pairs_max`."""
+        """The slots that each row matches, except muted ones; counts by slot if there are more than `pairs_max`."""
         events_max = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written))))
         if rows.num_rows <= events_max:
             found: Matches | OverBudget = self.index.search(self._keys(rows), muted, pairs_max)
@@ -135,7 +136,7 @@ class Segment:
                 left -= len(piece.slots)
                 pieces.append(piece)
                 continue
-            if counts is None:  # from here on only counting
+            if counts is None:  # from here on results are only counted
                 counts = sum((self._counts(p) for p in pieces), np.zeros(len(self.ids), np.int64))
                 left = 0
             counts = counts + self._counts(piece)
@@ -181,7 +182,7 @@ def _by_shape(
 
 
 def box_table(boxes: RowBoxes, attributes_count: int) -> tuple[BoxTable, list[int]]:
-    """The boxes with attributes that none of them uses left out, and the numbers of the others."""
+    """The boxes with their attributes renumbered, unused ones left out; and the old numbers of those that stay."""
     used = np.flatnonzero(np.bincount(boxes.constraint_attribute, minlength=attributes_count))
     renumbered = np.zeros(attributes_count, np.int32)
     renumbered[used] = np.arange(len(used), dtype=np.int32)
