@@ -13,9 +13,15 @@ from weir.store.documents import RESTORE
 from weir.store.files import Files, LocalFiles
 from weir.store.segment_files import Array, map_arrays, packed_arrays, write_arrays
 
+_STANDS = "stands at"  # the key of a file's own path in its description
+
 
 def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Write named arrays; durable when it returns. A cache file of the same name is replaced whole."""
+    """Write named arrays; durable when it returns. A cache file of the same name is replaced whole.
+
+    The file says where it stands, so that one that changed places with another is not believed.
+    """
+    meta = {**meta, _STANDS: path}
     if isinstance(files, LocalFiles):
         write_arrays(files.root / path, arrays, meta)
         return
@@ -31,7 +37,10 @@ def read_arrays(files: Files, path: str, *, verify: bool = False) -> tuple[dict[
     local = files.local_path(path)
     if local is None:
         raise StoreError(f"file '{path}' is missing")
-    return map_arrays(local, verify=verify)
+    arrays, meta = map_arrays(local, verify=verify)
+    if meta.pop(_STANDS, None) != path:
+        raise StoreError(f"file '{path}' is another one's")
+    return arrays, meta
 
 
 def write_data_arrays(

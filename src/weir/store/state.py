@@ -97,9 +97,9 @@ class State:
         self._cached = -1
         self._pruned = -1
 
-    def refresh(self, ledger: Ledger) -> int:
+    def refresh(self, ledger: Ledger, *, caches_allowed: bool = True) -> int:
         """Take in the batches that are newly done; returns the newest one, −1 if there is none."""
-        if not self._opened:
+        if not self._opened and caches_allowed:
             self._opened = True
             for number, parts in caches.load(ledger.files, "state"):
                 if self._restore(ledger, number, parts):
@@ -113,7 +113,7 @@ class State:
                 what = "its plan" if done.before != plan.seal else f"batch {self.last}"
                 raise StoreError(f"the done document of batch {done.batch} does not follow {what}", hint=RESTORE)
             self.fold(plan, done)
-        if self.last - self._cached >= CACHE_EVERY:
+        if self.last - self._cached >= CACHE_EVERY and caches_allowed:
             self.forget_expired()
             caches.save(ledger.files, "state", self.last, [json.dumps(self._to_json()).encode()])
             self._cached = self.last
