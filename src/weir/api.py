@@ -8,6 +8,7 @@ the streaming DataFrames that were given to it.
 from __future__ import annotations
 
 import datetime
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,11 +21,11 @@ from weir.algebra.schema import Catalog, Column, Stream, Table
 from weir.answer.describe import describe
 from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
 from weir.answer.standing import Library
-from weir.errors import PushError, QueryError, RegisterError, RunError, StoreError, StreamError, did_you_mean
+from weir.errors import OpenError, PushError, QueryError, RegisterError, RunError, StoreError, StreamError, did_you_mean
 from weir.families.forms import with_known_strategies
 from weir.plan.registration import constants_table, plan_registration
 from weir.runtime import session as sessions
-from weir.runtime.intake import as_table, parse_columns, parse_length, rows_for
+from weir.runtime.intake import as_id, as_table, check_trigger, expect_text, parse_columns, parse_length, rows_for
 from weir.runtime.run import Run
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog, identity
@@ -56,7 +57,9 @@ def open_weir(
     arrive); it is chosen when the weir is made and kept. `spark` is used by `run`; without one a local session is
     started when it is first needed. `settings` override defaults, by name; an unknown name is an `OpenError`.
     """
-    return Weir(str(location), spark=spark, clock=clock, settings=settings)
+    if not isinstance(location, str | os.PathLike):
+        raise OpenError(f"a {type(location).__name__} is not a folder", hint="give a path, or an object-store address")
+    return Weir(os.fspath(location), spark=spark, clock=clock, settings=settings)
 
 
 class Weir:
@@ -107,6 +110,8 @@ class Weir:
         or numbers of seconds. Saying the same again does nothing, another definition of the same name is a
         `StreamError`. A DataFrame must be given again by every process that runs the job.
         """
+        expect_text(name, "the name of a stream", StreamError)
+        expect_text(time, f"time of stream '{name}'", StreamError)
         if not name.isidentifier() or not name.isascii():
             raise StreamError(f"'{name}' is not a stream name", hint="use letters, digits and underscores")
         if isinstance(source, str):
@@ -170,6 +175,11 @@ class Weir:
         `params` holds a value for each `:parameter` of the text. What cannot be parsed, typed or executed is a
         `RegisterError` that names the place; nothing is registered then.
         """
+        if params is not None and not isinstance(params, Mapping):
+            raise RegisterError(
+                f"parameters are a {type(params).__name__}, expected a dict of one value for each `:parameter`",
+                hint="register_many takes one row of parameters for each query",
+            )
         table = None if not params else as_table([dict(params)], "parameters", RegisterError)
         return Query(self, self._register(sql, table).ids[0])
 
@@ -201,9 +211,10 @@ class Weir:
 
     def query(self, id: int) -> Query:
         """The query with this id, for a client that comes back later. Dropped and unknown ids are a `QueryError`."""
+        known = as_id(id)
         self.registry.refresh()
-        self._library.standing(id)
-        return Query(self, id)
+        self._library.standing(known)
+        return Query(self, known)
 
     def queries(self) -> pa.Table:
         """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted`.
@@ -221,7 +232,8 @@ class Weir:
 
         An unknown or dropped id among them is a `QueryError`, and none is dropped then. Ids are never used again.
         """
-        wanted = np.unique(np.atleast_1d(np.asarray(ids, np.int64)))
+        given = [ids] if isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") else ids
+        wanted = np.unique(np.array([as_id(id) for id in given], np.int64))
         self.registry.refresh()
         for id in wanted:
             self._library.group_of(int(id))
@@ -269,6 +281,7 @@ class Weir:
 
     def _stream(self, name: str, error: type[PushError] | type[StreamError]) -> Stream:
         catalog = self.catalog
+        expect_text(name, "the name of a stream", error)
         found = catalog.streams.get(name.lower())
         if found is None:
             known = [s.name for s in catalog.streams.values()]
@@ -300,6 +313,10 @@ class Weir:
         and their rows, like foreachBatch: at least once for each batch, with n to recognise a repetition. `say`
         receives a line about long work. What keeps the job from starting or going on is a `RunError`.
         """
+        check_trigger(trigger)
+        for what, given in (("sink", sink), ("say", say)):
+            if given is not None and not callable(given):
+                raise RunError(f"{what} is a {type(given).__name__}, expected a function")
         if self._run is not None and self._run.is_active:
             raise RunError("this weir is running already", hint="stop the other run first: run.stop()")
         missing = [s.name for s in self.catalog.streams.values() if s.source == "spark" and s.name not in self._frames]
@@ -423,15 +440,18 @@ class Queries(Sequence[Query]):
 
 def to_us(at: datetime.datetime | str | int) -> int:
     """A moment in µs since the epoch; times without a zone are UTC."""
-    if isinstance(at, bool):
-        raise QueryError(f"{at!r} is not a time")
-    if isinstance(at, int | np.integer):
+    if not isinstance(at, bool) and isinstance(at, int | np.integer):
         return int(at)
     if isinstance(at, str):
         try:
             at = datetime.datetime.fromisoformat(at)
         except ValueError as wrong:
             raise QueryError(f"'{at}' is not a time: {wrong}", hint="write it as 2026-01-31 12:00:00") from wrong
+    if not isinstance(at, datetime.datetime):
+        raise QueryError(
+            f"{at!r} is not a time, but a {type(at).__name__}",
+            hint="give a datetime, a text such as 2026-01-31 12:00:00, or µs since the epoch",
+        )
     if at.tzinfo is None:
         at = at.replace(tzinfo=datetime.UTC)
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -6,6 +6,7 @@ weir register FOLDER 'SELECT …' [--params FILE]
 weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
 weir run      FOLDER [--trigger '1 second' | --available-now]
 weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, queries, late, vacuum
+weir check    FOLDER                          every document and file: which are damaged or missing
 weir doctor   [FOLDER]                        what this machine gives a run, and what is wrong with it
 weir calibrate FOLDER                         fit the costs by which join strategies are chosen to this machine
 weir bench                                    the workloads, with peers beside Weir
@@ -67,7 +68,8 @@ def write_rows(table: pa.Table, form: str) -> None:
 def _open(args: argparse.Namespace, *, create: bool = False) -> Weir:
     from weir.api import open_weir
 
-    if not create and "://" not in args.folder and not Path(args.folder, "weir.json").exists():
+    known = any(Path(args.folder, name).exists() for name in ("weir.json", "seals/weir.json"))
+    if not create and "://" not in args.folder and not known:
         raise OpenError(
             f"'{args.folder}' is not a weir", hint="make one with `weir stream FOLDER NAME COLUMNS --time …`"
         )
@@ -150,6 +152,18 @@ def _late(args: argparse.Namespace) -> None:
 
 def _vacuum(args: argparse.Namespace) -> None:
     print(_open(args).vacuum())
+
+
+def _check(args: argparse.Namespace) -> int:
+    from weir.store.check import check
+    from weir.store.files import open_files
+
+    progress = Progress()
+    found = check(open_files(args.folder), progress.say)
+    for path, what in sorted(found.wrong.items()):
+        print(f"{path}: {what}")
+    print(f"{found.documents:,} documents, {found.files:,} files of {found.size:,} bytes: {len(found.wrong):,} wrong")
+    return int(bool(found.wrong))
 
 
 def _calibrate(args: argparse.Namespace) -> None:
@@ -244,6 +258,8 @@ def parser() -> argparse.ArgumentParser:
     _format(made)
 
     verb("vacuum", "remove expired and orphaned files", _vacuum)
+
+    verb("check", "look at every document and file, and say which are damaged or missing", _check)
 
     made = verb("doctor", "say what this machine gives a run, and what is wrong with it", _doctor, folder=False)
     made.add_argument("folder", nargs="?", default=".", help="where the weir is or will be")

@@ -38,6 +38,8 @@ class Settings:
         """Defaults, overridden by `given`; an unknown name or a wrong type is an error."""
         if not given:
             return cls()
+        if not isinstance(given, Mapping):
+            raise OpenError(f"settings are a {type(given).__name__}, expected a dict")
         known = {f.name: type(getattr(cls(), f.name)) for f in fields(cls)}
         for name, value in given.items():
             if name not in known:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash.world import Reader, World, is_stopped, jvm_of, kill_all
 from weir.runtime.faults import POINTS
-from weir.store.ledger import batch_of_path
+from weir.store.data_files import batch_of_path
 
 pytestmark = pytest.mark.crash
 WAIT_S = 180

@@ -17,8 +17,9 @@ from weir.runtime import faults
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows, run_batch
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog, identity
+from weir.store.data_files import data_path
 from weir.store.files import Files, ObjectFiles
-from weir.store.ledger import Ledger, MatchFile, Plan, RowFile, data_path, done_path
+from weir.store.ledger import Ledger, MatchFile, Plan, RowFile, done_path
 from weir.store.registry import Ids, Registry
 from weir.store.state import State
 
@@ -65,7 +66,7 @@ class Jobs:
         self.plans.append(plan)
         slices = tuple(
             tuple(
-                SliceRows(s, data_path("rows", plan.batch), len(t), min(t) * SECOND, max(t) * SECOND)
+                SliceRows(s, data_path("rows", plan.batch, b"rows"), len(t), min(t) * SECOND, max(t) * SECOND)
                 for s, t in part.items()
             )
             for part in self.slices
@@ -196,12 +197,12 @@ def test_the_loser_of_a_plan_uses_the_winners(files: Files) -> None:
         def __getattr__(self, name: str) -> object:
             return getattr(files, name)
 
-        def create(self, path: str, data: bytes) -> bool:
+        def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
             if path.endswith(".plan") and not self.fired:
                 self.fired = True
                 with faults.arm(crash_at("plan created")), pytest.raises(faults.Crash):
                     run_batch(driver(files, wall_s=2000), 0, Jobs())
-            return files.create(path, data)
+            return files.create(path, data, durable=durable)
 
     jobs = Jobs()
     run_batch(driver(Rival()), 0, jobs)  # type: ignore[arg-type]  # the rest is forwarded
@@ -270,7 +271,7 @@ def test_a_checkpoint_that_is_behind_or_ahead_is_refused(files: Files) -> None:
     with pytest.raises(RunError, match="Spark asks for batch 4, but the ledger ends with batch 2"):
         run_batch(context, 4, Jobs())
     files.delete(done_path(1))
-    with pytest.raises(StoreError, match="the done document of batch 1 is missing"):
+    with pytest.raises(StoreError, match="ledger/000000000001.done is missing, though it was written"):
         run_batch(context, 1, Jobs())
 
 

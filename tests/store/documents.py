@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from weir.store.data_files import data_path
 from weir.store.files import Files
-from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile, data_path
+from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile
 
 SECOND = 1_000_000
 
@@ -65,6 +66,6 @@ class Batches:
         return done
 
     def write(self, folder: str) -> str:
-        path = data_path(folder, self.batch)
+        path = data_path(folder, self.batch, b"content")
         self.files.write(path, b"content")
         return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from weir.errors import StoreError
+from weir.store.data_files import batch_of_path, data_path, said_of
+from weir.store.documents import ROOT, create_document
 from weir.store.files import ObjectFiles
 from weir.store.ledger import (
     Done,
@@ -20,8 +23,6 @@ from weir.store.ledger import (
     MatchFile,
     Plan,
     RowFile,
-    batch_of_path,
-    data_path,
     done_path,
     last_number,
     plan_path,
@@ -124,17 +125,19 @@ def test_of_two_documents_the_first_counts(ledger: Ledger) -> None:
     ("data", "says"),
     [
         (b"", "not readable"),
+        (b"\xff\xfe", "not readable"),
         (b"[1]", "not readable"),
         (DONE.to_json()[:-20], "not readable"),
         (b"{}", "not readable"),
-        (b'{"format": 2}', "has format 2, this version reads 1; it was written by another version"),
-        (b'{"format": 1, "batch": 0}', "lacks a field"),
+        (b'{"format": 3}', "has format 3, this version reads 2; it was written by another version"),
+        (b'{"format": 2, "batch": 0}', "lacks a field"),
         (replace(DONE, batch=5).to_json(), "is the document of batch 5"),
         (json.dumps({**json.loads(DONE.to_json()), "rows": [[1, 2]]}).encode(), "lacks a field"),
     ],
 )
-def test_a_damaged_document_is_refused_by_name(ledger: Ledger, data: bytes, says: str) -> None:
-    ledger.files.create(done_path(0), data)
+def test_a_document_that_says_nothing_is_refused_by_name(ledger: Ledger, data: bytes, says: str) -> None:
+    """Sealed as it is: somebody wrote it so."""
+    create_document(ledger.files, done_path(0), ROOT, data)
     with pytest.raises(StoreError, match=says) as raised:
         ledger.done(0)
     assert "ledger/000000000000.done" in str(raised.value)
@@ -142,7 +145,7 @@ def test_a_damaged_document_is_refused_by_name(ledger: Ledger, data: bytes, says
 
 def test_a_damaged_plan_is_refused(ledger: Ledger) -> None:
     ledger.files.create(plan_path(3), b"\xff\xfe")
-    with pytest.raises(StoreError, match=r"ledger/000000000003\.plan: .*restore the file from a backup"):
+    with pytest.raises(StoreError, match=r"ledger/000000000003\.plan is damaged: .*restore it from a backup"):
         ledger.plan(3)
 
 
@@ -169,16 +172,18 @@ def test_finding_the_last_number_takes_few_probes() -> None:
 def test_the_last_done_batch(ledger: Ledger) -> None:
     assert ledger.last_done() == -1
     for batch in range(12):
+        ledger.create_plan(replace(PLAN, batch=batch))
         ledger.create_done(replace(DONE, batch=batch))
         assert ledger.last_done() == ledger.last_done(hint=batch // 2) == batch
 
 
 def test_file_names_carry_their_batch() -> None:
-    path = data_path("rows", 42, stream="trade")
-    assert path.startswith("rows/trade/000000000042-")
+    path = data_path("rows", 42, b"content")
+    assert path.startswith("rows/000000000042-")
     assert path.endswith(".arrow")
-    assert path != data_path("rows", 42, stream="trade")
+    assert path != data_path("rows", 42, b"content")
     assert batch_of_path(path) == 42
-    assert batch_of_path(data_path("matches", 7, "csr")) == 7
+    assert said_of(path) == (7, zlib.crc32(b"content"))
+    assert batch_of_path(data_path("matches", 7, b"", "csr")) == 7
     for stranger in ("rows/x.arrow", "rows/12-x", "rows/0000000000x2-y", "rows/٠٠٠٠٠٠٠٠٠٠٠٠-y", ""):
         assert batch_of_path(stranger) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.store.pieces import selected
-from weir.store.arrays import read_arrays
+from weir.store.arrays import read_data_arrays
 from weir.store.files import LocalFiles
 from weir.store.matches import (
     Piece,
@@ -55,7 +55,7 @@ def test_a_join_piece_comes_back_beside_selections(tmp_path: Path) -> None:
 def test_consecutive_events_are_not_written(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     path = write_matches(files, 0, [selected("a", 5, np.array([0, 1, 1]), np.array([3], np.int64))])
-    arrays, _ = read_arrays(files, path)
+    arrays, _ = read_data_arrays(files, path)
     assert sorted(arrays) == ["0.items", "0.offsets"]
     (back,) = read_matches(files, path)
     assert back.events.tolist() == [5, 6]
@@ -69,7 +69,7 @@ def test_ids_are_32_bits_wide_where_they_fit(tmp_path: Path, far: int) -> None:
     base = 2**50
     made = piece("a~b", 0, [(base, [(base, base + far), (base + far, base)]), (base + far, [(base, base)])])
     path = write_matches(files, 0, [made])
-    arrays, _ = read_arrays(files, path)
+    arrays, _ = read_data_arrays(files, path)
     width = 4 if far < 2**32 else 8
     assert {arrays[f"0.{name}"].itemsize for name in ("events", "items", "partners.0")} == {width}
     (back,) = read_matches(files, path)

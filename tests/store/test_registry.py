@@ -15,6 +15,7 @@ from weir.algebra.schema import BIGINT, DOUBLE, STRING, DataType, decimal
 from weir.errors import QueryError, StoreError
 from weir.store import registry as registry_module
 from weir.store.arrow import to_ipc
+from weir.store.documents import ROOT, create_document
 from weir.store.files import Files, LocalFiles, ObjectFiles
 from weir.store.registry import GroupRef, Registry, path_of
 
@@ -175,14 +176,14 @@ def test_a_damaged_document_is_refused_by_name(files: Files, cut: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "number", "says"),
     [
-        ("register", 1, "has format 1, this version reads 2"),
-        ("rename", 2, "is a 'rename', expected register or drop"),
-        ("register", 2, "is damaged: KeyError"),
+        ("register", 1, "has format 1, this version reads 3"),
+        ("rename", 3, "is a 'rename', expected register or drop"),
+        ("register", 3, "is damaged: KeyError"),
     ],
 )
 def test_a_document_of_another_kind_or_format_is_refused(files: Files, kind: str, number: int, says: str) -> None:
     metadata = {b"weir": f'{{"format": {number}, "kind": "{kind}", "token": "t"}}'.encode()}
-    files.create(path_of(0), to_ipc(pa.table({"id": [1]}), metadata))
+    create_document(files, path_of(0), ROOT, to_ipc(pa.table({"id": [1]}), metadata))
     with pytest.raises(StoreError, match=f"registry/000000000000 {says}"):
         Registry(files).refresh()
 
@@ -270,10 +271,10 @@ def test_a_folder_that_takes_no_cache_is_no_error(files: Files, monkeypatch: pyt
     monkeypatch.setattr(registry_module, "CACHE_EVERY", 2)
 
     class ReadOnlyCache(Counting):
-        def create(self, path: str, data: bytes) -> bool:
+        def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
             if path.startswith("cache/"):
                 raise StoreError("read-only")
-            return self.files.create(path, data)
+            return self.files.create(path, data, durable=durable)
 
     registry = Registry(ReadOnlyCache(files))  # type: ignore[arg-type]  # the rest is forwarded
     for _ in range(5):

@@ -113,7 +113,7 @@ def test_late_rows_and_demotions_add_up(files: Files, batches: Batches) -> None:
 def test_a_done_batch_without_its_plan_is_an_error(files: Files, batches: Batches) -> None:
     batches.add()
     files.delete(plan_path(0))
-    with pytest.raises(StoreError, match="batch 0 is done, but its plan is missing"):
+    with pytest.raises(StoreError, match="ledger/000000000000.plan is missing, though it was written"):
         fresh(files)
     files.create(plan_path(0), Batches(ObjectFiles(MemoryStore())).add().to_json())
     with pytest.raises(StoreError):

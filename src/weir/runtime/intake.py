@@ -7,9 +7,10 @@ names the column, what was expected and what was found.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ from weir.algebra.schema import (
     Stream,
     decimal,
 )
-from weir.errors import PushError, StreamError, WeirError, did_you_mean
+from weir.errors import PushError, QueryError, RunError, StreamError, WeirError, did_you_mean
 from weir.store.row_files import arrow_type
 
 _TYPES = {
@@ -103,6 +104,33 @@ def parse_length(text: str | int | None, what: str, *, error: type[WeirError] = 
     return length
 
 
+def expect_text(given: object, what: str, error: type[WeirError]) -> None:
+    """Refuse what is no text."""
+    if not isinstance(given, str):
+        raise error(f"{what} is {given!r}, expected a text")
+
+
+def _expect_names(names: Iterable[object], what: str, error: type[WeirError]) -> None:
+    for name in names:
+        expect_text(name, f"the name of a column in {what}", error)
+
+
+def as_id(given: object) -> int:
+    """The id of a query: a whole number."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise QueryError(f"{given!r} is not the id of a query, expected a whole number")
+    if not -(2**62) < int(given) < 2**62:
+        raise QueryError(f"there is no query {given}")
+    return int(given)
+
+
+def check_trigger(given: object) -> None:
+    """Refuse what Spark would not take as the time between two batches."""
+    found = re.fullmatch(r"\s*\d+\s*([a-z]+?)s?\s*", given.lower()) if isinstance(given, str) else None
+    if found is None or found[1] not in _UNITS_US:
+        raise RunError(f"trigger is {given!r}, expected a length of time such as '1 second'")
+
+
 def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
     """Arrow tables and batches, pandas and Spark DataFrames, lists of dicts, dicts of lists."""
     if isinstance(given, pa.Table):
@@ -117,6 +145,7 @@ def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
         if hasattr(given, "__arrow_c_stream__"):
             return pa.table(given)
         if isinstance(given, Mapping):
+            _expect_names(given, what, error)
             return pa.table(dict(given))
         if (
             isinstance(given, Sequence)
@@ -124,9 +153,13 @@ def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
             and all(isinstance(r, Mapping) for r in given)
         ):
             names = list(dict.fromkeys(k for r in given for k in r))
+            _expect_names(names, what, error)
             return pa.table({n: [r.get(n) for r in given] for n in names})
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as wrong:
-        raise error(f"{what} cannot be read as columns: {wrong}") from wrong
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError) as wrong:
+        hint = (
+            "write one row as [{…}], many as a list of dicts or a dict of lists" if isinstance(given, Mapping) else ""
+        )
+        raise error(f"{what} cannot be read as columns: {wrong}", hint=hint) from wrong
     raise error(
         f"{what} is a {type(given).__name__}, expected an Arrow table, a pandas or Spark DataFrame, a list of dicts or "
         "a dict of lists"
@@ -163,6 +196,7 @@ def _from_dicts(given: Sequence[Any], stream: Stream) -> pa.Table:
         odd = next(r for r in given if not isinstance(r, Mapping))
         raise PushError(f"a row for stream '{stream.name}' is a {type(odd).__name__}, expected a dict")
     names = list(dict.fromkeys(k for r in given for k in r))
+    _expect_names(names, f"rows for stream '{stream.name}'", PushError)
     arrays = []
     for name in names:
         # Inferred first, cast afterwards: Arrow would cut 1.5 down to 1 if it were told to make an int of it.

@@ -29,8 +29,9 @@ from weir.errors import FencedError, RunError, StoreError
 from weir.runtime.faults import reach
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog, Identity
+from weir.store.documents import RESTORE
 from weir.store.files import Files, unique
-from weir.store.ledger import RESTORE, Done, LateFile, Ledger, MatchFile, Plan, RowFile
+from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import CHANNEL
 from weir.store.registry import Ids, Registry
 from weir.store.state import State
@@ -115,8 +116,10 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
     plan = ledger.plan(number) or _create_plan(context, number)
     if plan.engine != context.identity.engine:
         raise StoreError(f"batch {number} was planned by weir {plan.engine}, this is {context.identity.engine}")
-    context.registry.refresh()
+    context.registry.require(plan.registry, plan.registry_head)
     catalog = context.catalog_log.read(plan.catalog)
+    if context.catalog_log.head(plan.catalog) != plan.catalog_head:
+        raise StoreError(f"the catalog is not the one that the plan of batch {number} includes", hint=RESTORE)
 
     try:
         # 3  Ingest. From here on everything depends on the plan, never on what exists by now.
@@ -187,7 +190,7 @@ def _create_plan(context: Context, number: int) -> Plan:
     # The registry first: a query is registered after its stream is defined, so every stream that a query of
     # this plan names is among the catalog documents that are counted next.
     context.registry.refresh()
-    registry = context.registry.count
+    registry, registry_head = context.registry.count, context.registry.head
     catalog = context.catalog_log.count()
     floors: dict[str, int | None] = {}
     read_floors: dict[str, int | None] = {}
@@ -209,6 +212,8 @@ def _create_plan(context: Context, number: int) -> Plan:
         read_floors=read_floors,
         frontiers={},
         token=unique(),
+        registry_head=registry_head,
+        catalog_head=context.catalog_log.head(catalog),
     )
     if context.ledger.create_plan(plan):
         reach("plan created")

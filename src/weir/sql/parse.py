@@ -78,6 +78,7 @@ def parse(text: str, settings: Settings) -> Parsed:
     _check_statement(text, tokens[0])
     _check_commas(text, tokens)
     _check_types(text, tokens)
+    _check_placeholders(text, tokens)
     kept, of_query, of_sources = find_windows(text, tokens)
     ast = _parse_tokens(text, kept, blank(text, tokens, kept), level)
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
@@ -120,6 +121,13 @@ def _check_commas(text: str, tokens: Sequence[Token]) -> None:
             raise refuse(text, "a comma has nothing behind it", token.start, "leave it out")
     if tokens[-1].token_type is TokenType.COMMA:
         raise refuse(text, "a comma has nothing behind it", tokens[-1].start, "leave it out")
+
+
+def _check_placeholders(text: str, tokens: Sequence[Token]) -> None:
+    """Parameters have names here."""
+    for token in tokens:
+        if token.token_type is TokenType.PLACEHOLDER:
+            raise refuse(text, "'?' is no parameter here", token.start, "give it a name: :lo")
 
 
 def _check_types(text: str, tokens: Sequence[Token]) -> None:

@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from weir.errors import StoreError
+from weir.store.data_files import checked_path, data_path, is_checked, remember, said_of
+from weir.store.documents import RESTORE
 from weir.store.files import Files, LocalFiles
-from weir.store.segment_files import Array, map_arrays, write_arrays
+from weir.store.segment_files import Array, map_arrays, packed_arrays, write_arrays
+
+_STANDS = "stands at"  # the key of a file's own path in its description
 
 
 def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Write named arrays; durable when it returns. A cache file of the same name is replaced whole."""
+    """Write named arrays; durable when it returns. A cache file of the same name is replaced whole.
+
+    The file says where it stands, so that one that changed places with another is not believed.
+    """
+    meta = {**meta, _STANDS: path}
     if isinstance(files, LocalFiles):
         write_arrays(files.root / path, arrays, meta)
         return
@@ -29,7 +37,33 @@ def read_arrays(files: Files, path: str, *, verify: bool = False) -> tuple[dict[
     local = files.local_path(path)
     if local is None:
         raise StoreError(f"file '{path}' is missing")
-    return map_arrays(local, verify=verify)
+    arrays, meta = map_arrays(local, verify=verify)
+    if meta.pop(_STANDS, None) != path:
+        raise StoreError(f"file '{path}' is another one's")
+    return arrays, meta
+
+
+def write_data_arrays(
+    files: Files, folder: str, batch: int, arrays: Mapping[str, Array], meta: Mapping[str, Any]
+) -> str:
+    """Write named arrays as a data file, whose name says what is in it; returns the name."""
+    data, checksum = packed_arrays(arrays, meta)
+    path = data_path(folder, batch, data, "csr", checksum)
+    files.write(path, data)
+    return path
+
+
+def read_data_arrays(files: Files, path: str) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The named arrays of a data file; a process looks at its checksum when it first reads it."""
+    local = checked_path(files, path, whole=False)
+    if is_checked(files, path):
+        return map_arrays(local)
+    try:
+        found = map_arrays(local, verify=True, expected=said_of(path)[1])
+    except StoreError as error:
+        raise StoreError(f"file '{path}' is damaged: {error}", hint=RESTORE) from error
+    remember(files, path)
+    return found
 
 
 def is_whole(files: Files, path: str, *, verify: bool = False) -> bool:

@@ -6,13 +6,10 @@ A file is whole or it is refused: the format ends with a footer, and a cut file 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from weir.errors import StoreError
-from weir.store.files import Files
-from weir.store.ledger import RESTORE
+from weir.store.documents import RESTORE
 
 DAMAGED = (pa.ArrowException, OSError, EOFError)  # what pyarrow raises for a file that is not what it was
 
@@ -33,19 +30,3 @@ def from_ipc(data: bytes, what: str) -> pa.Table:
         return pa.ipc.open_file(pa.BufferReader(data)).read_all()
     except DAMAGED as error:
         raise StoreError(f"{what} is damaged: {error}", hint=RESTORE) from error
-
-
-def map_table(files: Files, path: str) -> pa.Table:
-    """A table from a file, memory-mapped."""
-    local = files.local_path(path)
-    if local is None:
-        raise StoreError(f"{path} is missing from {files.location}", hint=RESTORE)
-    return map_local(local)
-
-
-def map_local(path: Path) -> pa.Table:
-    """A table from a local file, memory-mapped."""
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except DAMAGED as error:
-        raise StoreError(f"{path} is damaged: {error}", hint=RESTORE) from error

@@ -17,11 +17,12 @@ from typing import Any
 
 from weir.algebra.schema import Catalog, Column, DataType, Kind, Stream, Table
 from weir.errors import OpenError, StoreError, StreamError
+from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
-from weir.store.ledger import RESTORE
 
-FORMAT = 1  # of a definition
-FOLDER_FORMAT = 2  # of everything in the folder together: a reader refuses any other
+FORMAT = 2  # of a definition
+FOLDER_FORMAT = 3  # of everything in the folder together: a reader refuses any other
+WEIR = "weir.json"
 CLOCKS = ("event", "arrival")
 
 
@@ -34,17 +35,28 @@ class Identity:
     format: int = FOLDER_FORMAT
 
 
+def refuse_other_formats(files: Files) -> None:
+    """A folder of before documents were sealed is of another version, not damaged."""
+    data = files.read(WEIR)
+    if data is not None and data.startswith(b"{"):
+        hint = "it was written by another version of Weir; use that one"
+        raise OpenError(f"{files.location} has an older format, this version reads {FOLDER_FORMAT}", hint=hint)
+
+
 def identity(files: Files, clock: str | None = None) -> Identity:
     """Open the weir's identity, or make one. `clock` None takes what is stored ("event" for a new weir)."""
     if clock is not None and clock not in CLOCKS:
         raise OpenError(f"clock '{clock}' is not one of {', '.join(CLOCKS)}")
-    data = files.read("weir.json")
-    if data is None:
+    refuse_other_formats(files)
+    document = read_document(files, WEIR)
+    if document is None:
+        if any(files.exists(path) for path in (path_of(0), f"registry/{0:012d}", f"ledger/{0:012d}.plan")):
+            raise StoreError(f"{WEIR} is missing from {files.location}, though there are documents", hint=RESTORE)
         content = {"format": FOLDER_FORMAT, "engine": unique(), "clock": clock or "event"}
-        files.create("weir.json", json.dumps(content).encode())
-        data = files.read("weir.json")  # ours, or that of a process that was quicker
+        create_document(files, WEIR, ROOT, json.dumps(content).encode())
+        document = read_document(files, WEIR)  # ours, or that of a process that was quicker
     try:
-        stored = json.loads(data or b"")
+        stored = json.loads(bytes(document.body) if document is not None else b"")
         found = Identity(stored["engine"], stored["clock"], stored["format"])
     except (ValueError, KeyError, TypeError) as error:
         raise OpenError(f"weir.json in {files.location} is not readable: {error!r}", hint=RESTORE) from error
@@ -63,6 +75,7 @@ class CatalogLog:
     def __init__(self, files: Files) -> None:
         self.files = files
         self._relations: list[Stream | Table] = []
+        self._seals = [ROOT]  # of documents 0, 1, …, behind what stands before them
         self._lock = threading.Lock()  # threads share one: a document is added once
 
     def define_stream(self, stream: Stream) -> int:
@@ -78,7 +91,7 @@ class CatalogLog:
         if upto is None or upto > len(self._relations):
             self._refresh()
         if upto is not None and upto > len(self._relations):
-            raise StoreError(f"{path_of(len(self._relations))} is missing, though a plan includes it", hint=RESTORE)
+            raise StoreError(f"{path_of(len(self._relations))} is missing, though it was written", hint=RESTORE)
         known = self._relations[:upto]
         return Catalog(
             {r.name.lower(): r for r in known if isinstance(r, Stream)},
@@ -89,6 +102,11 @@ class CatalogLog:
         """How many documents there are."""
         self._refresh()
         return len(self._relations)
+
+    def head(self, count: int) -> str:
+        """The seal of document count − 1, the last of those that a plan includes."""
+        self.read(count)
+        return self._seals[count]
 
     def _define(self, new: Stream | Table) -> int:
         while True:
@@ -104,7 +122,7 @@ class CatalogLog:
                     hint=hint,
                 )
             number = len(self._relations)
-            if self.files.create(path_of(number), _to_json(new)):
+            if create_document(self.files, path_of(number), self._seals[number], _to_json(new)) is not None:
                 self._refresh()
                 return number
 
@@ -112,10 +130,11 @@ class CatalogLog:
         with self._lock:
             while True:
                 path = path_of(len(self._relations))
-                data = self.files.read(path)
-                if data is None:
+                found = read_document(self.files, path, self._seals[-1])
+                if found is None:
                     return
-                self._relations.append(_from_json(path, data))
+                self._relations.append(_from_json(path, bytes(found.body)))
+                self._seals.append(found.seal)
 
 
 def path_of(number: int) -> str:

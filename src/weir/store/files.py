@@ -56,8 +56,8 @@ class Files(Protocol):
         """What `open_files` takes to open the same files in another process."""
         ...
 
-    def create(self, path: str, data: Data) -> bool:
-        """Put if absent. True: it is durable; False: the name exists already, nothing was changed."""
+    def create(self, path: str, data: Data, *, durable: bool = True) -> bool:
+        """Put if absent. True: it is durable, unless that was not asked for; False: the name exists already."""
         ...
 
     def write(self, path: str, data: Data) -> None:
@@ -120,19 +120,19 @@ class LocalFiles:
     def location(self) -> str:
         return str(self.root)
 
-    def create(self, path: str, data: Data) -> bool:
+    def create(self, path: str, data: Data, *, durable: bool = True) -> bool:
         final = self._absolute(path)
         try:
             created = False
-            if not os.path.exists(final):  # if it exists, spare the disk a file that cannot be linked
-                temporary = self._write_temporary(data)
+            if not os.path.exists(final):  # else spare the disk a file that cannot be linked
+                temporary = self._write_temporary(data, durable)
                 try:
                     created = _link(temporary, final)
                 finally:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(temporary)
-            # On a conflict too: what the other creator linked must be durable before anybody builds on it.
-            sync_folder(os.path.dirname(final))
+            if durable:  # on a conflict too: what the other creator linked must survive before anybody builds on it
+                sync_folder(os.path.dirname(final))
             return created
         except OSError as error:
             raise self._failed("write", path, error) from error
@@ -185,7 +185,7 @@ class LocalFiles:
         absolute = self._absolute(path)
         return Path(absolute) if os.path.exists(absolute) else None
 
-    def _write_temporary(self, data: Data) -> str:
+    def _write_temporary(self, data: Data, durable: bool) -> str:
         temporary = f"{self._prefix}{TEMPORARY}{os.sep}{unique()}"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -197,7 +197,8 @@ class LocalFiles:
                 rest = memoryview(data).cast("B")
                 while rest:
                     rest = rest[os.write(handle, rest) :]
-                os.fsync(handle)
+                if durable:
+                    os.fsync(handle)
             finally:
                 os.close(handle)
         except OSError:
@@ -270,7 +271,7 @@ class ObjectFiles:
     def location(self) -> str:
         return self._location
 
-    def create(self, path: str, data: Data) -> bool:
+    def create(self, path: str, data: Data, *, durable: bool = True) -> bool:
         try:
             obstore.put(self._store, path, bytes(data), mode="create")
         except AlreadyExistsError:

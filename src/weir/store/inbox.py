@@ -4,6 +4,10 @@
     inbox/000000000042                      the ticket: {stream, path, rows}; its number orders all pushes
     inbox/released/000000000003             tickets [first, next) are consumed and gone; their tokens in order
 
+Both are sealed documents (`weir.store.documents`), and the data file's name says its checksum. A ticket does not
+follow the one before it: a push waits for nobody, and tickets go as they are consumed. Its witness tells that one is
+lost.
+
 A push is acknowledged when its ticket exists; the data file is durable before that. Tickets have no gaps. A
 reader starts at the ledger's `inbox_next`, since older tickets may be released.
 
@@ -30,11 +34,21 @@ from typing import Any
 import pyarrow as pa
 
 from weir.errors import StoreError
-from weir.store.arrow import map_table, to_ipc
-from weir.store.files import Files, reach, unique
-from weir.store.ledger import RESTORE, batch_of_path, last_number
+from weir.store.arrow import to_ipc
+from weir.store.data_files import batch_of_path, data_path
+from weir.store.documents import (
+    RESTORE,
+    ROOT,
+    create_document,
+    delete_document,
+    exists_document,
+    read_document,
+)
+from weir.store.files import Files, reach
+from weir.store.ledger import last_number
+from weir.store.row_files import read_table
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +85,11 @@ class Inbox:
         data = to_ipc(table)
         number = self.next(self._last + 1)
         while True:
-            token = unique()
-            path = data_path(number, token)
+            path = data_path("inbox/data", number, data)
+            token = token_of(path)
             self.files.write(path, data)
             ticket = {"format": FORMAT, "stream": stream, "path": path, "rows": table.num_rows}
-            if not self.files.create(ticket_path(number), _to_json(ticket)):
+            if not self._create(ticket_path(number), ticket):
                 self.files.delete(path)
                 number = self.next(number + 1)
                 continue
@@ -88,20 +102,23 @@ class Inbox:
     def ticket(self, number: int) -> Ticket | None:
         """The ticket, or None if it was not pushed yet, or is released."""
         path = ticket_path(number)
-        data = self.files.read(path)
-        if data is None:
-            return None
-        return Ticket(number, *_fields(path, data, "stream", "path", "rows"))
+        try:
+            found = self._read(path)
+        except StoreError:
+            if number >= self.released():
+                raise
+            return None  # it is released: whoever pushed it wrote its witness late
+        return None if found is None else Ticket(number, *_fields(path, found, "stream", "path", "rows"))
 
     def next(self, start: int) -> int:
         """The first number at or after `start` that has no ticket and never had one."""
         self._refresh_floor()
         known = max(start, self._floor) - 1
-        return last_number(lambda n: self.files.exists(ticket_path(n)), known) + 1
+        return last_number(lambda n: exists_document(self.files, ticket_path(n)), known) + 1
 
     def read(self, ticket: Ticket) -> pa.Table:
-        """The rows of a push, memory-mapped where the disk is local."""
-        return map_table(self.files, ticket.path)
+        """The rows of a push, memory-mapped."""
+        return read_table(self.files, ticket.path)
 
     def release(self, below: int) -> int:
         """Forget the tickets below a number and their rows. Only after the batches that read them are done
@@ -120,7 +137,7 @@ class Inbox:
                 tokens.append(token_of(ticket.path))
             content = {"format": FORMAT, "first": self._floor, "next": below, "tokens": tokens}
             path = release_path(self._released + 1)
-            if not self.files.create(path, _to_json(content)):
+            if not self._create(path, content):
                 return self.release(below)
             self._refresh_floor()
             reach("mid-release")
@@ -145,7 +162,7 @@ class Inbox:
 
     def _refresh_floor(self) -> None:
         with self._lock:
-            last = last_number(lambda n: self.files.exists(release_path(n)), self._released)
+            last = last_number(lambda n: exists_document(self.files, release_path(n)), self._released)
             if last > self._released:
                 newest = self._release(last)
                 self._released, self._floor = last, newest.next
@@ -153,10 +170,10 @@ class Inbox:
 
     def _release(self, index: int) -> Release:
         path = release_path(index)
-        data = self.files.read(path)
-        if data is None:
+        found = self._read(path)
+        if found is None:
             raise StoreError(f"{path} is missing", hint=RESTORE)
-        first, end, tokens = _fields(path, data, "first", "next", "tokens")
+        first, end, tokens = _fields(path, found, "first", "next", "tokens")
         return Release(first, end, tuple(tokens))
 
     def _was_released(self, number: int, token: str) -> bool:
@@ -176,9 +193,21 @@ class Inbox:
                 ticket = self.ticket(int(name))
                 if ticket is not None:
                     self.files.delete(ticket.path)
-                    self.files.delete(entry.path)
+                    delete_document(self.files, entry.path)
                     deleted += 2
+        for entry in list(self.files.list("seals/inbox")):  # pushers that slept wrote their witness after the release
+            name = entry.path.removeprefix("seals/inbox/")
+            if name.isdigit() and int(name) < self._floor:
+                self.files.delete(entry.path)
         return deleted
+
+    def _create(self, path: str, content: dict[str, Any]) -> bool:
+        body = json.dumps(content, separators=(",", ":")).encode()
+        return create_document(self.files, path, ROOT, body) is not None
+
+    def _read(self, path: str) -> bytes | None:
+        found = read_document(self.files, path)
+        return None if found is None else bytes(found.body)
 
 
 def ticket_path(number: int) -> str:
@@ -189,16 +218,9 @@ def release_path(index: int) -> str:
     return f"inbox/released/{index:012d}"
 
 
-def data_path(number: int, token: str) -> str:
-    return f"inbox/data/{number:012d}-{token}.arrow"
-
-
 def token_of(path: str) -> str:
-    return path.rpartition("-")[2].removesuffix(".arrow")
-
-
-def _to_json(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
+    """What tells the data file of a push from all others."""
+    return path.rpartition("/")[2].partition("-")[2].partition("-")[0]
 
 
 def _fields(path: str, data: bytes, *names: str) -> list[Any]:

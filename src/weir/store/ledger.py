@@ -3,13 +3,15 @@
     ledger/000000000007.plan   which queries, which clock, which floors: everything a replay must see again
     ledger/000000000007.done   the manifest: row files with their row ids, match files, late files, decisions
 
-Both are created with put-if-absent and never change. Invariants: the done documents form a prefix 0..n of the
+Both are created with put-if-absent and never change, and form one chain (`weir.store.documents`): a plan follows the
+done document before it, a done document its plan. Invariants: the done documents form a prefix 0..n of the
 numbers (batch n+1 is planned only after n is done); at most one plan beyond that prefix exists; a row, match
 or late file is part of the truth exactly if a done document names it. They hold because `create` has one
 winner, and because the loop (`weir.runtime.loop`) creates `done` only when every file it names is durable.
 
-Files carry the number of their batch in their names (`data_path`): a file of a batch that is done and that
-its done document does not name can never be named any more, which is what lets vacuum remove it safely.
+Data files carry the number of their batch, their size and their checksum in their names (`data_path`). So a done
+document, which names them, says what is in them: readers check it once (`weir.store.data_files`). And a file of a batch
+that is done and that its done document does not name can never be named any more, which is what lets vacuum remove it.
 
 Cost: a document is about 0.5 kB and 150 bytes a file; finding the last done batch takes O(log n) probes.
 """
@@ -18,13 +20,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from weir.errors import StoreError
+from weir.store.documents import RESTORE, ROOT, create_document, exists_document, read_document
 from weir.store.files import Files, unique
 
-FORMAT = 1  # of both documents; a reader refuses any other number
+FORMAT = 2  # of both documents; a reader refuses any other number
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,10 @@ class Plan:
     read_floors: dict[str, int | None]  # per stream: files whose rows are all older may be gone; None: none are
     frontiers: dict[str, int]  # reserved for deferred refresh: how far each (family, source) has got
     token: str  # unique; tells the plans of two drivers apart
+    registry_head: str = ROOT  # the seal of the last registry document that is included
+    catalog_head: str = ROOT  # likewise of the catalog
+    seal: str = field(default="", compare=False)  # of this document, once it is stored
+    before: str = field(default="", compare=False)  # the seal of the done document that it follows
 
     def to_json(self) -> bytes:
         return _dump(
@@ -55,6 +62,8 @@ class Plan:
                 "read_floors": self.read_floors,
                 "frontiers": self.frontiers,
                 "token": self.token,
+                "registry_head": self.registry_head,
+                "catalog_head": self.catalog_head,
             }
         )
 
@@ -119,6 +128,8 @@ class Done:
     row_counts: dict[str, int]  # per stream: the next row id after the batch
     wall_us: int
     attempt: str = field(default_factory=unique)  # unique; tells two drivers with one plan apart
+    seal: str = field(default="", compare=False)  # of this document, once it is stored
+    before: str = field(default="", compare=False)  # the seal of the plan that it follows
 
     def to_json(self) -> bytes:
         return _dump(
@@ -179,27 +190,12 @@ def _load(what: str, data: bytes, build: Callable[[dict[str, Any]], T]) -> T:
         raise StoreError(f"a {what} lacks a field: {error}", hint=RESTORE) from error
 
 
-RESTORE = "the ledger is the truth and cannot be rebuilt: restore the file from a backup"
-
-
 def plan_path(batch: int) -> str:
     return f"ledger/{batch:012d}.plan"
 
 
 def done_path(batch: int) -> str:
     return f"ledger/{batch:012d}.done"
-
-
-def data_path(folder: str, batch: int, suffix: str = "arrow", stream: str = "") -> str:
-    """A new unique name in `rows`, `late` or `matches`, with the batch that writes it as its first part."""
-    middle = f"{stream}/" if stream else ""
-    return f"{folder}/{middle}{batch:012d}-{unique()}.{suffix}"
-
-
-def batch_of_path(path: str) -> int | None:
-    """The batch that a name made by `data_path` belongs to."""
-    number = path.rpartition("/")[2].partition("-")[0]
-    return int(number) if len(number) == 12 and number.isascii() and number.isdigit() else None
 
 
 class Ledger:
@@ -209,24 +205,34 @@ class Ledger:
         self.files = files
 
     def plan(self, batch: int) -> Plan | None:
-        path = plan_path(batch)
-        data = self.files.read(path)
-        return None if data is None else _checked(path, batch, data, Plan.from_json)
+        return self._read(plan_path(batch), batch, Plan.from_json)
 
     def done(self, batch: int) -> Done | None:
-        path = done_path(batch)
-        data = self.files.read(path)
-        return None if data is None else _checked(path, batch, data, Done.from_json)
+        return self._read(done_path(batch), batch, Done.from_json)
 
     def create_plan(self, plan: Plan) -> bool:
-        return self.files.create(plan_path(plan.batch), plan.to_json())
+        done = self.done(plan.batch - 1) if plan.batch else None
+        return self._create(plan_path(plan.batch), ROOT if done is None else done.seal, plan)
 
     def create_done(self, done: Done) -> bool:
-        return self.files.create(done_path(done.batch), done.to_json())
+        plan = self.plan(done.batch)
+        if plan is None:
+            raise StoreError(f"{plan_path(done.batch)} is missing, though its batch was run", hint=RESTORE)
+        return self._create(done_path(done.batch), plan.seal, done)
 
     def last_done(self, hint: int = -1) -> int:
         """The number of the newest done batch, −1 if there is none. `hint`: a batch known to be done."""
-        return last_number(lambda n: self.files.exists(done_path(n)), hint)
+        return last_number(lambda n: exists_document(self.files, done_path(n)), hint)
+
+    def _create(self, path: str, before: str, document: Plan | Done) -> bool:
+        return create_document(self.files, path, before, document.to_json()) is not None
+
+    def _read(self, path: str, batch: int, parse: Callable[[bytes], D]) -> D | None:
+        found = read_document(self.files, path)
+        if found is None:
+            return None
+        document = _checked(path, batch, bytes(found.body), parse)
+        return replace(document, seal=found.seal, before=found.before)
 
 
 def last_number(exists: Callable[[int], bool], known: int) -> int:

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weir.store.arrays import read_arrays, save_arrays
+from weir.store.arrays import read_data_arrays, write_data_arrays
 from weir.store.files import Files
-from weir.store.ledger import data_path
 
 CHANNEL = "~"  # joins the streams of a channel
 
@@ -52,14 +51,12 @@ def write_matches(files: Files, batch: int, pieces: Sequence[Piece]) -> str:
         for name, values in columns.items():
             about[name], arrays[f"{k}.{name}"] = _narrow(values)
         directory.append(about)
-    path = data_path("matches", batch, "csr")
-    save_arrays(files, path, arrays, {"pieces": directory})
-    return path
+    return write_data_arrays(files, "matches", batch, arrays, {"pieces": directory})
 
 
 def read_matches(files: Files, path: str, channel: str | None = None) -> list[Piece]:
     """The pieces of a match file, of one channel or of all; ids of every kind are int64."""
-    arrays, meta = read_arrays(files, path)
+    arrays, meta = read_data_arrays(files, path)
     found = []
     for k, about in enumerate(meta["pieces"]):
         if channel is None or about["channel"] == channel:
@@ -74,7 +71,7 @@ def read_matches(files: Files, path: str, channel: str | None = None) -> list[Pi
 
 def channels_of(files: Files, path: str) -> set[str]:
     """The channels that a match file has results of; reads its directory only."""
-    return {about["channel"] for about in read_arrays(files, path)[1]["pieces"]}
+    return {about["channel"] for about in read_data_arrays(files, path)[1]["pieces"]}
 
 
 def results_of(files: Files, path: str, channel: str, core: int) -> tuple[np.ndarray, ...]:
@@ -117,7 +114,7 @@ class _Stored:
 
 
 def _stored(files: Files, path: str, channel: str) -> Iterator[_Stored]:
-    arrays, meta = read_arrays(files, path)
+    arrays, meta = read_data_arrays(files, path)
     for k, about in enumerate(meta["pieces"]):
         if about["channel"] == channel:
             yield _Stored(arrays, k, about)

@@ -5,9 +5,10 @@
                             constant; row i is one query
        drop                 a column `id` of the queries that go
 
-The number of a document orders it: a batch whose plan says `registry = n` sees documents 0 … n − 1. Ids are not
-stored: a group's first id is the number of ids given out before it, so ids are the same for every reader and never
-reused, because documents are never changed or deleted (a drop is one more document).
+Documents form a chain (`weir.store.documents`). The number of a document orders it: a batch whose plan says
+`registry = n` sees documents 0 … n − 1. Ids are not stored: a group's first id is the number of ids given out before
+it, so ids are the same for every reader and never reused, because documents are never changed or deleted (a drop is one
+more document).
 
 A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id for each. In a group of n queries the
 first n ids are those of the queries and of their first cores, the next n those of their second cores, and so on.
@@ -34,12 +35,12 @@ import pyarrow as pa
 from weir.algebra.schema import DataType
 from weir.errors import QueryError, StoreError
 from weir.store import caches
-from weir.store.arrow import DAMAGED, from_ipc, map_table, to_ipc
+from weir.store.arrow import DAMAGED, from_ipc, to_ipc
 from weir.store.catalog import parse_type
+from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
 from weir.store.files import Files, unique
-from weir.store.ledger import RESTORE
 
-FORMAT = 2
+FORMAT = 3
 CACHE_EVERY = 1_000  # documents
 Ids = npt.NDArray[np.int64]
 
@@ -85,8 +86,9 @@ class Registry:
         self._group_numbers: list[int] = []
         self._group_first_ids: list[int] = []
         self._dropped: Ids = np.empty(0, np.int64)  # sorted, unique
-        self._drop_numbers: Ids = np.empty(0, np.int64)  # for each of _dropped the first document that drops it
-        self._last_token = ""  # of the newest document, to tell whether a cache is about these documents
+        self._drop_numbers: Ids = np.empty(0, np.int64)  # of _dropped: the first document that drops it
+        self._head = ROOT  # the seal of the newest document
+        self._checked: set[int] = set()  # documents whose seal was looked at, of groups that a cache told of
         self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
         self._opened = False  # whether a cache file was looked for
         self._cached = 0  # documents in the newest cache file we know of
@@ -144,7 +146,7 @@ class Registry:
         while True:
             self.refresh()
             number = self._count
-            if self.files.create(path_of(number), data):
+            if create_document(self.files, path_of(number), self._head, data) is not None:
                 self.refresh()
                 return number
 
@@ -154,6 +156,22 @@ class Registry:
     def count(self) -> int:
         """Documents known, as of the last refresh."""
         return self._count
+
+    @property
+    def head(self) -> str:
+        """The seal of the newest document, as of the last refresh."""
+        return self._head
+
+    def require(self, count: int, head: str) -> None:
+        """StoreError unless the documents 0 … count − 1 are there and the last of them has this seal."""
+        with self._lock:
+            self._require(count)
+            found = self._head if count == self._count else ROOT
+            if 0 < count < self._count:
+                document = read_document(self.files, path_of(count - 1))
+                found = ROOT if document is None else document.seal
+        if found != head:
+            raise StoreError(f"{path_of(count - 1)} is not the document that a plan includes", hint=RESTORE)
 
     @property
     def queries(self) -> int:
@@ -170,8 +188,8 @@ class Registry:
             before = self._count
             drops: list[tuple[int, Ids]] = []
             try:
-                while (data := self.files.read(path_of(self._count))) is not None:
-                    self._take(self._count, data, drops)
+                while (document := read_document(self.files, path_of(self._count), self._head)) is not None:
+                    self._take(self._count, document, drops)
                     self._count += 1
             finally:  # also when a read fails: the documents before it are counted, so their drops must be
                 if drops:
@@ -236,7 +254,17 @@ class Registry:
     def constants(self, group: GroupRef) -> pa.Table:
         """The constants of a group, memory-mapped; row i belongs to query first_id + i."""
         path = path_of(group.number)
-        table = map_table(self.files, path)
+        local = self.files.local_path(path)
+        if local is None:
+            raise StoreError(f"{path} is missing, though it was written", hint=RESTORE)
+        try:
+            data = pa.memory_map(str(local)).read_buffer()
+            if group.number not in self._checked:
+                unsealed(path, data)
+                self._checked.add(group.number)
+            table = pa.ipc.open_file(pa.BufferReader(data.slice(HEAD))).read_all()
+        except DAMAGED as error:
+            raise StoreError(f"{path} is damaged: {error}", hint=RESTORE) from error
         if table.num_rows != group.count:
             raise StoreError(f"{path} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
         return table.replace_schema_metadata(None)
@@ -263,15 +291,14 @@ class Registry:
         if upto > self._count:
             raise StoreError(f"{path_of(self._count)} is missing, though document {upto - 1} exists", hint=RESTORE)
 
-    def _take(self, number: int, data: bytes, drops: list[tuple[int, Ids]]) -> None:
+    def _take(self, number: int, document: Document, drops: list[tuple[int, Ids]]) -> None:
         """Add one document to the directory."""
         path = path_of(number)
         try:
-            reader = pa.ipc.open_file(pa.BufferReader(data))
+            reader = pa.ipc.open_file(pa.BufferReader(document.body))
             about = json.loads(reader.schema.metadata[b"weir"])
             if about["format"] != FORMAT:
                 raise StoreError(f"{path} has format {about['format']}, this version reads {FORMAT}")
-            token = about["token"]  # all that can be missing is looked up before anything changes
             if about["kind"] == "register":
                 types = tuple(parse_type(t) for t in about["types"])
                 self._add_group(
@@ -290,7 +317,7 @@ class Registry:
                 drops.append((number, reader.read_all()["id"].to_numpy()))
             else:
                 raise StoreError(f"{path} is a '{about['kind']}', expected register or drop")
-            self._last_token = token
+            self._head = document.seal
         except (*DAMAGED, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path} is damaged: {error!r}", hint=RESTORE) from error
 
@@ -324,7 +351,7 @@ class Registry:
         about = {
             "format": FORMAT,
             "count": self._count,
-            "token": self._last_token,
+            "head": self._head,
             "shapes": shapes,
             "kinds": [[[str(t) for t in types], families, channels] for types, families, channels in kinds],
         }
@@ -346,11 +373,10 @@ class Registry:
     def _restore(self, number: int, parts: list[bytes]) -> bool:
         """Start from a cache file, if it is about the documents that are there."""
         about = json.loads(parts[0])
-        newest = self.files.read(path_of(number - 1))
-        if about["format"] != FORMAT or about["count"] != number or newest is None:
+        if about["format"] != FORMAT or about["count"] != number:
             return False
-        metadata = pa.ipc.open_file(pa.BufferReader(newest)).schema.metadata
-        if json.loads(metadata[b"weir"])["token"] != about["token"]:
+        newest = read_document(self.files, path_of(number - 1))
+        if newest is None or newest.seal != about["head"]:
             return False
         kinds = [(tuple(parse_type(t) for t in ts), tuple(f), tuple(c)) for ts, f, c in about["kinds"]]
         columns = from_ipc(parts[1], "a cache").to_pydict()
@@ -361,7 +387,7 @@ class Registry:
         drops = from_ipc(parts[2], "a cache")
         self._dropped = drops["id"].to_numpy()
         self._drop_numbers = drops["number"].to_numpy()
-        self._last_token = about["token"]
+        self._head = about["head"]
         self._count = number
         return True
 

@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from weir.algebra.schema import Column, DataType, Kind, Stream
 from weir.errors import StoreError
+from weir.store.arrow import DAMAGED
+from weir.store.data_files import GONE, checked_path, data_path
+from weir.store.documents import RESTORE
 from weir.store.files import Files
-from weir.store.ledger import data_path
 
 REASON = "weir_reason"
 
@@ -60,25 +62,19 @@ def encode_table(table: pa.Table) -> pa.Buffer:
 
 def write_table(files: Files, folder: str, batch: int, table: pa.Table) -> str:
     """Write a file under a new name and return its path; it exists for readers once a document names it."""
-    path = data_path(folder, batch)
-    files.write(path, encode_table(table))
+    data = encode_table(table)
+    path = data_path(folder, batch, data)
+    files.write(path, data)
     return path
 
 
 def read_table(files: Files, path: str) -> pa.Table:
-    """A row file's table, memory-mapped where the files are local."""
-    local = files.local_path(path)
+    """The table of a data file, memory-mapped; its checksum is looked at when a process first reads it."""
+    local = checked_path(files, path)
     try:
-        if local is not None:
-            with pa.memory_map(str(local)) as source:
-                return pa.ipc.open_file(source).read_all()
-        data = files.read(path)
-        if data is None:
-            raise FileNotFoundError(path)
-        return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+        with pa.memory_map(str(local)) as source:
+            return pa.ipc.open_file(source).read_all()
     except FileNotFoundError as missing:
-        raise StoreError(
-            f"file '{path}' is missing", hint="it was removed as expired while it was read; fetch again"
-        ) from missing
-    except pa.ArrowInvalid as damaged:
-        raise StoreError(f"file '{path}' is damaged: {damaged}", hint="restore it from a backup") from damaged
+        raise StoreError(f"file '{path}' is missing", hint=GONE) from missing
+    except DAMAGED as damaged:
+        raise StoreError(f"file '{path}' is damaged: {damaged}", hint=RESTORE) from damaged

@@ -25,7 +25,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,31 +42,56 @@ _HEAD = struct.Struct("<8sIIQII")
 _TRAILER = struct.Struct("<I8s")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Write all arrays to a file; durable when it returns. An older file of that name is replaced whole."""
+class _Laid(NamedTuple):
+    """Where everything goes in a file."""
+
+    places: list[tuple[int, memoryview | bytes]]  # (offset, bytes), ascending; the last one ends the file
+    checksum: int  # of the directory, hence of everything: it has the checksums of the arrays
+
+    @property
+    def size(self) -> int:
+        offset, last = self.places[-1]
+        return offset + len(last)
+
+
+def _lay_out(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> _Laid:
     directory: list[list[Any]] = []
-    flat = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    places: list[tuple[int, memoryview | bytes]] = []
     offset = ALIGN
-    for name, array in flat.items():
+    for name, given in arrays.items():
+        array = np.asarray(given, order="C")
         if array.dtype.hasobject:
             raise StoreError(f"array '{name}' holds Python objects; only plain numbers can be mapped")
-        directory.append([name, array.dtype.str, array.shape, offset, zlib.crc32(_bytes_of(array))])
+        data = _bytes_of(array)
+        directory.append([name, array.dtype.str, array.shape, offset, zlib.crc32(data)])
+        places.append((offset, data))
         offset = _aligned(offset + array.nbytes)
     header = json.dumps({"arrays": directory, "meta": dict(meta)}, separators=(",", ":")).encode()
     checksum = zlib.crc32(header)
     head = _HEAD.pack(MAGIC, VERSION, len(header), offset, checksum, 0)
+    return _Laid([(0, head), *places, (offset, header + _TRAILER.pack(checksum, MAGIC))], checksum)
+
+
+def packed_arrays(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> tuple[bytearray, int]:
+    """All arrays as the bytes of a file, and the checksum that stands for all of it."""
+    laid = _lay_out(arrays, meta)
+    data = bytearray(laid.size)
+    for offset, part in laid.places:
+        data[offset : offset + len(part)] = part
+    return data, laid.checksum
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+    """Write all arrays to a file; durable when it returns. An older file of that name is replaced whole."""
+    laid = _lay_out(arrays, meta)
     temporary = path.with_name(f".{path.name}.{unique()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "xb") as file:
-            file.write(head)
-            for (_, _, _, start, _), array in zip(directory, flat.values(), strict=True):
-                file.seek(start)
-                file.write(_bytes_of(array))
+            for offset, part in laid.places:
+                file.seek(offset)
+                file.write(part)
                 reach("half a segment file")
-            file.seek(offset)
-            file.write(header)
-            file.write(_TRAILER.pack(checksum, MAGIC))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -79,8 +104,13 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any
             temporary.unlink()
 
 
-def map_arrays(path: Path, verify: bool = False) -> tuple[dict[str, Array], dict[str, Any]]:
-    """A file's arrays, mapped read-only, and its meta. Missing, cut or damaged: StoreError, build again."""
+def map_arrays(
+    path: Path, verify: bool = False, expected: int | None = None
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """A file's arrays, mapped read-only, and its meta. Missing, cut or damaged: StoreError.
+
+    `verify` looks at the checksums of the arrays too; `expected` is the checksum that the directory must have.
+    """
     try:
         with open(path, "rb") as file:
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -97,6 +127,8 @@ def map_arrays(path: Path, verify: bool = False) -> tuple[dict[str, Array], dict
     header = view[offset:end]
     if zlib.crc32(header) != checksum or _TRAILER.unpack_from(view, end) != (checksum, MAGIC):
         raise StoreError(f"segment {path} is damaged: its directory or its end is not what was written")
+    if expected is not None and checksum != expected:
+        raise StoreError(f"segment {path} is damaged: it does not have its checksum")
     content = json.loads(bytes(header))
     arrays: dict[str, Array] = {}
     for name, dtype, shape, start, array_checksum in content["arrays"]:

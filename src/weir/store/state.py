@@ -27,9 +27,10 @@ import numpy.typing as npt
 
 from weir.errors import StoreError
 from weir.store import caches
-from weir.store.ledger import RESTORE, Done, LateFile, Ledger, MatchFile, Plan, RowFile
+from weir.store.documents import RESTORE, ROOT
+from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile
 
-FORMAT = 1
+FORMAT = 2
 CACHE_EVERY = 256  # batches
 PRUNE_EVERY = 64  # batches; expired files are invisible at once, and forgotten this often
 Longs = npt.NDArray[np.int64]
@@ -86,7 +87,7 @@ class State:
         self.registry = 0  # registry documents that the newest plan includes
         self.catalog = 0
         self.expired: deque[str] = deque(maxlen=100_000)  # files that left the state; vacuum takes them
-        self._attempt = ""  # of the newest done document: ties a cache to its ledger
+        self.head = ROOT  # the seal of the newest done document
         self._streams: dict[str, _Stream] = {}
         self._matches: dict[int, tuple[MatchFile, ...]] = {}
         self._pin_counts: list[int] = []  # registry counts, where they changed …
@@ -96,9 +97,9 @@ class State:
         self._cached = -1
         self._pruned = -1
 
-    def refresh(self, ledger: Ledger) -> int:
+    def refresh(self, ledger: Ledger, *, caches_allowed: bool = True) -> int:
         """Take in the batches that are newly done; returns the newest one, −1 if there is none."""
-        if not self._opened:
+        if not self._opened and caches_allowed:
             self._opened = True
             for number, parts in caches.load(ledger.files, "state"):
                 if self._restore(ledger, number, parts):
@@ -108,8 +109,11 @@ class State:
             if plan is None or plan.token != done.plan_token:
                 what = "missing" if plan is None else "another one"
                 raise StoreError(f"batch {done.batch} is done, but its plan is {what}", hint=RESTORE)
+            if (plan.before, done.before) != (self.head, plan.seal):
+                what = "its plan" if done.before != plan.seal else f"batch {self.last}"
+                raise StoreError(f"the done document of batch {done.batch} does not follow {what}", hint=RESTORE)
             self.fold(plan, done)
-        if self.last - self._cached >= CACHE_EVERY:
+        if self.last - self._cached >= CACHE_EVERY and caches_allowed:
             self.forget_expired()
             caches.save(ledger.files, "state", self.last, [json.dumps(self._to_json()).encode()])
             self._cached = self.last
@@ -126,7 +130,7 @@ class State:
         self.row_counts = dict(done.row_counts)
         self.inbox_next = done.inbox_next
         self.registry, self.catalog = plan.registry, plan.catalog
-        self._attempt = done.attempt
+        self.head = done.seal
         self._live = None
         for stream in self._streams.values():
             stream.view = None
@@ -248,7 +252,7 @@ class State:
         return {
             "format": FORMAT,
             "last": self.last,
-            "attempt": self._attempt,
+            "head": self.head,
             "engine": self.engine,
             "now_us": self.now_us,
             "wall_us": self.wall_us,
@@ -281,10 +285,10 @@ class State:
         if d["format"] != FORMAT or d["last"] != number:
             return False
         done = ledger.done(number)
-        if done is None or done.attempt != d["attempt"]:
+        if done is None or done.seal != d["head"]:
             return False
         self.last = self._cached = self._pruned = number
-        self._attempt, self.engine = d["attempt"], d["engine"]
+        self.head, self.engine = d["head"], d["engine"]
         self.now_us, self.wall_us = d["now_us"], d["wall_us"]
         self.floors, self.read_floors = d["floors"], d["read_floors"]
         self.row_counts, self.inbox_next = d["row_counts"], d["inbox_next"]

@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weir.settings import Settings
+from weir.store.data_files import batch_of_path
 from weir.store.files import TEMPORARY, Entry, Files, reach
 from weir.store.inbox import Inbox
-from weir.store.ledger import batch_of_path
 from weir.store.state import State
 
 TEMPORARY_S_MIN = 600  # a process may well take some minutes to write a file

@@ -26,6 +26,7 @@ from tests.runtime.simulation.stage import (
 )
 from weir.algebra.schema import Stream
 from weir.store.arrow import from_ipc
+from weir.store.documents import unsealed
 from weir.store.ledger import Ledger, Plan, RowFile
 from weir.store.state import State
 
@@ -74,6 +75,8 @@ class Model:
 
     def created(self, path: str, data: bytes) -> None:
         folder, _, name = path.partition("/")
+        if folder in ("registry", "ledger") or (folder == "inbox" and name.isdigit()):
+            data = bytes(unsealed(path, data).body)
         if folder == "registry":
             self._registered(int(name), data)
         elif folder == "ledger" and name.endswith(".plan"):

@@ -20,9 +20,11 @@ from weir.runtime import faults
 from weir.runtime.loop import IngestReport, MatchReport, SliceRows
 from weir.settings import Settings
 from weir.store.arrow import from_ipc
+from weir.store.data_files import data_path
+from weir.store.documents import read_document
 from weir.store.files import Data, Entry, Files
 from weir.store.inbox import Inbox
-from weir.store.ledger import MatchFile, Plan, RowFile, data_path
+from weir.store.ledger import MatchFile, Plan, RowFile
 from weir.store.registry import GroupRef, Ids, Registry, path_of
 
 if TYPE_CHECKING:
@@ -63,9 +65,9 @@ class ShakyFiles:
         self.world = world
         self.inner = world.inner
 
-    def create(self, path: str, data: Data) -> bool:
+    def create(self, path: str, data: Data, *, durable: bool = True) -> bool:
         self.world.tick()
-        created = self.inner.create(path, data)
+        created = self.inner.create(path, data, durable=durable)
         if created:
             self.world.mtimes_s[path] = self.world.wall_us / SECOND
             self.world.model.created(path, bytes(data))
@@ -151,9 +153,10 @@ class SimulatedJobs:
             paths: list[str | None] = [None, None]
             for i, (folder, part) in enumerate((("rows", taken), ("late", late))):
                 if part:
-                    paths[i] = data_path(folder, plan.batch, "json", name)
+                    data = encode(part)
+                    path = paths[i] = data_path(folder, plan.batch, data, "json")
                     faults.reach("ingest worker, mid-file")
-                    self.files.write(paths[i] or "", encode(part))
+                    self.files.write(path, data)
             faults.reach("row file written, task result lost")
             times = [row.t_us for row in taken] or [0]
             yield SliceRows(name, paths[0], len(taken), min(times), max(times), paths[1], reasons)
@@ -181,9 +184,10 @@ class SimulatedJobs:
             return MatchReport((), pairs, counts, over_budget=True)
         files = []
         for number, stream, lines in outputs:
-            path = data_path("matches", plan.batch, "json")
+            data = json.dumps([stream, lines]).encode()
+            path = data_path("matches", plan.batch, data, "json")
             faults.reach("match worker, mid-file")
-            self.write_matches(path, json.dumps([stream, lines]).encode())
+            self.write_matches(path, data)
             files.append(MatchFile(path, number, sum(len(found) for _, found in lines), len(lines)))
         return MatchReport(tuple(files), pairs, counts)
 
@@ -193,8 +197,9 @@ class SimulatedJobs:
     def constants(self, group: GroupRef) -> list[int]:
         known = self.world.constants.get(group.number)
         if known is None:
-            data = self.files.read(path_of(group.number))
-            known = from_ipc(data or b"", "a group")["c0"].to_pylist()
+            document = read_document(self.files, path_of(group.number))
+            assert document is not None
+            known = from_ipc(bytes(document.body), "a group")["c0"].to_pylist()
             self.world.constants[group.number] = known
         return known
 

@@ -1,0 +1,259 @@
+"""Damaged truth is an error, never an answer; damaged caches heal.
+
+A weir of selections and joins with dropped queries, late rows, consumed and waiting pushes is copied, and one file of
+the copy is damaged: a bit flips, it is cut, deleted, has 64 bytes zeroed, or changes places with a sibling. Whatever is
+then asked of a weir that is opened anew gives what the undamaged one gives, or a WeirError.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+import weir
+from tests.marks import few_are_quick
+from weir.cli import main
+from weir.errors import WeirError
+from weir.store import registry as registry_module
+from weir.store import state as state_module
+from weir.store.core_runs import compact
+from weir.store.data_files import forget_checks
+from weir.store.inbox import Inbox
+from weir.testing import differ
+from weir.testing.direct import DirectWeir
+
+START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+WALL_US = int(START.timestamp() * 1e6) + 3_600_000_000
+SEEDS = range(20)
+# What is damaged, by pattern; and whether it is truth.
+KINDS = {
+    "weir.json": True,
+    "catalog/*": True,
+    "registry/*": True,
+    "ledger/*.plan": True,
+    "ledger/*.done": True,
+    "rows/*": True,
+    "matches/*": True,
+    "late/*": True,
+    "inbox/0*": True,
+    "inbox/data/*": True,
+    "inbox/released/*": True,
+    "seals/**/*": False,
+    "cache/state-*": False,
+    "cache/registry-*": False,
+    "cache/older/*": False,
+    "cache/runs/**/*": False,
+    "cache/segments/**/*": False,
+    "cache/partners/**/*": False,
+}
+SETTINGS = {"tail_queries_max": 4, "compact_every_batches": 2}
+RANGES = {"lo": [0.0, 10.0, 20.0], "hi": [5.0, 30.0, 60.0]}
+JOIN = "FROM trade t JOIN report r ON t.area = r.area"
+NEW = "SELECT n, price FROM trade WHERE price > 40"
+
+
+def trades(first: int, count: int, at_s: int) -> pa.Table:
+    times = [START + datetime.timedelta(seconds=at_s + k) for k in range(count)]
+    return pa.table(
+        {
+            "n": pa.array(range(first, first + count), pa.int64()),
+            "price": pa.array([float((7 * n) % 50) for n in range(first, first + count)], pa.float64()),
+            "area": pa.array([("north", "south", "west")[n % 3] for n in range(first, first + count)], pa.string()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def reports(first: int, count: int, at_s: int) -> pa.Table:
+    return trades(first, count, at_s).drop_columns(["price"]).append_column("level", pa.array(range(count), pa.int32()))
+
+
+def build(folder: Path) -> None:
+    with mock.patch.object(state_module, "CACHE_EVERY", 2), mock.patch.object(registry_module, "CACHE_EVERY", 3):
+        _build(folder)
+
+
+def _build(folder: Path) -> None:
+    w = weir.open(folder, settings=SETTINGS)
+    w.stream("trade", "n bigint, price double, area string, ts timestamp", time="ts", keep="10 minutes")
+    w.stream("report", "n bigint, area string, ts timestamp, level int", time="ts", keep="10 minutes")
+    w.register("SELECT n, price FROM trade WHERE price < 20")
+    w.register_many(
+        "SELECT n FROM trade WHERE price BETWEEN :lo AND :hi", {"lo": [0.0, 10.0, 20.0], "hi": [5.0, 30.0, 60.0]}
+    )
+    w.register(f"SELECT t.n, r.level {JOIN} WHERE t.price < 30 AND r.level > 2")
+    w.register(
+        "SELECT t.n, r.n AS other FROM trade t JOIN report r ON t.area = r.area WHERE t.n - r.n BETWEEN -3 AND 3"
+    )
+    w.drop([1])
+    direct = DirectWeir(w, wall_us=WALL_US)
+    for batch in range(5):
+        first = 30 * batch
+        old = trades(900 + batch, 2, -3_600) if batch > 1 else trades(0, 0, 0)  # too late to be taken
+        rows = {
+            "trade": pa.concat_tables([trades(first, 30, 40 * batch), old]),
+            "report": reports(first, 8, 40 * batch),
+        }
+        direct.batch(rows)
+        if batch == 2:
+            w.register("SELECT DISTINCT area FROM trade WHERE price > 10")
+    for n in range(4):
+        w.push("trade", trades(500 + n, 3, 250))
+    Inbox(w.files).release(2)
+    for channel in ("trade", "trade~report"):
+        compact(w.files, direct.context.state, channel)
+    w.vacuum()
+    for id in (0, 6):
+        w.query(id).fetch()  # leaves caches of older rows behind
+
+
+def ask(folder: Path) -> list[tuple[str, Any]]:
+    """Everything that a client and a driver do, step by step, as a new process; a step that fails ends it."""
+    forget_checks()
+    found: list[tuple[str, Any]] = []
+
+    def step(name: str, do: Callable[[], Any]) -> Any:
+        made = do()
+        found.append((name, made))
+        return made
+
+    try:
+        w = weir.open(folder, settings=SETTINGS)
+        for id in (0, 2, 3, 4, 5, 6):
+            step(f"fetch {id}", w.query(id).fetch)
+        step("late", lambda: w.late("trade"))
+        inbox = Inbox(w.files)
+        number = inbox.released()
+        while (ticket := inbox.ticket(number)) is not None:
+            step(f"ticket {number}", lambda ticket=ticket: inbox.read(ticket))
+            number += 1
+        step("tickets", lambda: number)
+        new = w.register(NEW)
+        step("registered", lambda: new.id)
+        step("fetch new", new.fetch)
+        step("pushed", lambda: w.push("trade", trades(700, 1, 260)))
+        direct = DirectWeir(w, wall_us=WALL_US)
+        direct.batch({"trade": trades(150, 20, 230), "report": reports(150, 5, 230)})
+        for id in (0, 2, 3, 4, 5, 6, new.id):
+            step(f"then fetch {id}", w.query(id).fetch)
+    except WeirError as error:
+        found.append(("error", error))
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[str, Any]]]:
+    folder = tmp_path_factory.mktemp("whole") / "weir"
+    build(folder)
+    copy = folder.with_name("asked")
+    shutil.copytree(folder, copy)
+    expected = ask(copy)
+    assert "error" not in dict(expected), dict(expected)
+    assert sum(table.num_rows > 0 for _, table in expected if isinstance(table, pa.Table)) > 12
+    return folder, expected
+
+
+def damage(victim: Path, siblings: list[Path], how: str, rng: random.Random) -> None:
+    data = bytearray(victim.read_bytes())
+    at = rng.randrange(max(len(data), 1))
+    if how == "delete":
+        victim.unlink()
+    elif how == "swap" and siblings:
+        other = rng.choice(siblings)
+        theirs = other.read_bytes()
+        replace(other, bytes(data))
+        replace(victim, theirs)
+    elif how == "truncate":
+        replace(victim, bytes(data[:at]))
+    elif how == "zero":
+        data[at : at + 64] = bytes(len(data[at : at + 64]))
+        replace(victim, bytes(data))
+    else:
+        data[at : at + 1] = bytes([data[at] ^ (1 << rng.randrange(8))]) if data else b""
+        replace(victim, bytes(data))
+
+
+def replace(path: Path, data: bytes) -> None:
+    """A new file under the name: nobody's mapped pages change."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=0, tested=2))
+def test_damaged_truth_is_an_error_and_caches_heal(
+    whole: tuple[Path, list[tuple[str, Any]]], tmp_path: Path, seed: int
+) -> None:
+    folder, expected = whole
+    rng = random.Random(f"damage {seed}")
+    outcomes: Counter[str] = Counter()
+    for kind, is_truth in KINDS.items():
+        for how in ("flip", "truncate", "delete", "zero", "swap"):
+            copy = tmp_path / "weir"
+            shutil.copytree(folder, copy)
+            files = sorted(p for p in copy.glob(kind) if p.is_file())
+            assert files, f"nothing is {kind}"
+            victim = rng.choice(files)
+            before = victim.read_bytes()
+            damage(victim, [p for p in files if p != victim], how, rng)
+            changed = not victim.exists() or victim.read_bytes() != before
+            about = f"seed {seed}: {how} {victim.relative_to(copy)}"
+            found = ask(copy)
+            for (name, value), (wanted, right) in zip(found, expected, strict=False):
+                if name == "error":
+                    outcomes["error"] += 1
+                    assert is_truth, f"{about}: a cache is not an error: {value}"
+                    assert changed, f"{about}: {value}"
+                    break
+                assert name == wanted, about
+                difference = differ(right, value) if isinstance(right, pa.Table) else right != value
+                assert not difference, f"{about}: {name} gives another answer\n{difference}"
+            else:
+                assert len(found) == len(expected), about
+                outcomes["right"] += 1
+            shutil.rmtree(copy)
+    assert outcomes["error"] > 25, outcomes
+    assert outcomes["right"] > 20, outcomes
+
+
+def test_a_check_names_the_damaged_file_and_a_backup_mends_it(
+    whole: tuple[Path, list[tuple[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = whole
+    assert main(["check", str(folder)]) == 0
+    assert "0 wrong" in capsys.readouterr().out
+    rng = random.Random(5)
+    for kind in [k for k, is_truth in KINDS.items() if is_truth]:
+        for how in ("flip", "truncate", "delete"):
+            copy = tmp_path / "weir"
+            shutil.copytree(folder, copy)
+            victim = rng.choice(sorted(p for p in copy.glob(kind) if p.is_file()))
+            damage(victim, [], how, rng)
+            name = str(victim.relative_to(copy))
+            assert main(["check", str(copy)]) == 1, f"{how} {name}"
+            assert name in capsys.readouterr().out, f"{how} {name}"
+            shutil.copy(folder / name, victim)
+            assert main(["check", str(copy)]) == 0, f"{how} {name}: {capsys.readouterr().out}"
+            capsys.readouterr()
+            shutil.rmtree(copy)
+
+
+def test_nothing_is_answered_from_a_folder_that_lost_what_it_is(
+    whole: tuple[Path, list[tuple[str, Any]]], tmp_path: Path
+) -> None:
+    copy = tmp_path / "weir"
+    shutil.copytree(whole[0], copy)
+    (copy / "weir.json").unlink()
+    shutil.rmtree(copy / "seals")
+    with pytest.raises(WeirError, match="weir.json is missing .*, though there are documents"):
+        weir.open(copy)
+    assert not os.path.exists(copy / "weir.json")

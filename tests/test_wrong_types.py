@@ -1,0 +1,68 @@
+"""Arguments of a wrong Python type are WeirErrors that say what was expected, and change nothing."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weir
+from weir import WeirError
+
+NOW = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+ROW = {"a": 1, "b": 2, "s": "x", "d": 1.5, "ts": NOW}
+ONE = "SELECT a FROM e WHERE b > :x"
+
+CASES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
+    "a date is no time": (lambda w, q: q.fetch(at=NOW.date()), "is not a time, but a date"),
+    "a list is no time": (lambda w, q: q.fetch(at=[]), "is not a time, but a list"),
+    "a bool is no time": (lambda w, q: q.fetch(at=True), "is not a time, but a bool"),
+    "a number too large": (lambda w, q: w.register(ONE, {"x": 2**70}), "parameters cannot be read as columns"),
+    "numbers too large": (lambda w, q: w.register_many(ONE, {"x": [2**70]}), "parameters cannot be read as columns"),
+    "an object": (lambda w, q: w.register(ONE, {"x": object()}), "parameters cannot be read as columns"),
+    "a list of values": (lambda w, q: w.register(ONE, [5]), "parameters are a list, expected a dict"),
+    "a key that is a number": (lambda w, q: w.register(ONE, {5: 5}), "is 5, expected a text"),
+    "keys that are numbers": (lambda w, q: w.register_many(ONE, {5: [5]}), "is 5, expected a text"),
+    "many of nothing": (lambda w, q: w.register_many(ONE, None), "parameters is a NoneType"),
+    "an unnamed parameter": (lambda w, q: w.register("SELECT a FROM e WHERE a > ?"), "give it a name: :lo"),
+    "SQL that is a number": (lambda w, q: w.register(5), "SQL text, got int"),
+    "one row as a dict": (lambda w, q: w.push("e", ROW), r"write one row as \[\{…\}\]"),
+    "rows that are a text": (lambda w, q: w.push("e", "abc"), "rows for stream 'e' is a str"),
+    "a row that is a number": (lambda w, q: w.push("e", [1]), "is a int, expected a dict"),
+    "a column that is a number": (lambda w, q: w.push("e", [{5: 1}]), "is 5, expected a text"),
+    "a bigint too large": (lambda w, q: w.push("e", [{**ROW, "b": 2**70}]), "column 'b' of stream 'e' expects bigint"),
+    "a stream that is a number": (lambda w, q: w.push(5, [ROW]), "the name of a stream is 5, expected a text"),
+    "late rows of a number": (lambda w, q: w.late(5), "the name of a stream is 5, expected a text"),
+    "an id that is a text": (lambda w, q: w.query("abc"), "'abc' is not the id of a query"),
+    "an id that is nothing": (lambda w, q: w.query(None), "None is not the id of a query"),
+    "an id with a fraction": (lambda w, q: w.query(1.5), "1.5 is not the id of a query"),
+    "an id too large": (lambda w, q: w.query(2**70), "there is no query"),
+    "dropping a text": (lambda w, q: w.drop("abc"), "'abc' is not the id of a query"),
+    "dropping texts": (lambda w, q: w.drop(["x"]), "'x' is not the id of a query"),
+    "dropping an id too large": (lambda w, q: w.drop([2**70]), "there is no query"),
+    "dropping nothing": (lambda w, q: w.drop(None), "None is not the id of a query"),
+    "a trigger that is no time": (lambda w, q: w.run(trigger="often"), "trigger is 'often', expected a length of time"),
+    "a trigger that is a number": (lambda w, q: w.run(trigger=5), "trigger is 5, expected a length of time"),
+    "a sink that is a number": (lambda w, q: w.run(sink=5), "sink is a int, expected a function"),
+    "a name that is a number": (lambda w, q: w.stream(5, "a int, ts timestamp", time="ts"), "is 5, expected a text"),
+    "a time that is nothing": (lambda w, q: w.stream("x", "a int, ts timestamp", time=None), "expected a text"),
+    "a folder that is a number": (lambda w, q: weir.open(5), "a int is not a folder"),
+    "settings that are a list": (lambda w, q: weir.open("nowhere", settings=[1]), "settings are a list"),
+    "a token that is a number": (lambda w, q: q.changes(after=5), "5"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_wrong_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    w = weir.open(tmp_path / "weir")
+    w.stream("e", "a int, b bigint, s string, d double, ts timestamp", time="ts")
+    q = w.register("SELECT a FROM e WHERE a > 3")
+    before = sorted(p for p in tmp_path.rglob("*") if p.is_file())
+    call, says = CASES[case]
+    with pytest.raises(WeirError, match=says):
+        call(w, q)
+    assert sorted(p for p in tmp_path.rglob("*") if p.is_file()) == before
