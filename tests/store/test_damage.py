@@ -254,6 +254,6 @@ def test_nothing_is_answered_from_a_folder_that_lost_what_it_is(
     shutil.copytree(whole[0], copy)
     (copy / "weir.json").unlink()
     shutil.rmtree(copy / "seals")
-    with pytest.raises(WeirError, match="weir.json is missing .*, though there are documents"):
+    with pytest.raises(WeirError, match="weir.json is missing .*, though there are batches"):
         weir.open(copy)
     assert not os.path.exists(copy / "weir.json")

@@ -50,8 +50,8 @@ def identity(files: Files, clock: str | None = None) -> Identity:
     refuse_other_formats(files)
     document = read_document(files, WEIR)
     if document is None:
-        if any(files.exists(path) for path in (path_of(0), f"registry/{0:012d}", f"ledger/{0:012d}.plan")):
-            raise StoreError(f"{WEIR} is missing from {files.location}, though there are documents", hint=RESTORE)
+        if files.exists(f"ledger/{0:012d}.plan"):
+            raise StoreError(f"{WEIR} is missing from {files.location}, though there are batches", hint=RESTORE)
         content = {"format": FOLDER_FORMAT, "engine": unique(), "clock": clock or "event"}
         create_document(files, WEIR, ROOT, json.dumps(content).encode())
         document = read_document(files, WEIR)  # ours, or that of a process that was quicker
