@@ -11,30 +11,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weir.algebra.nodes import (
-    Absolute,
-    Aggregate,
-    And,
-    Arithmetic,
-    Cast,
-    Comparison,
     Distinct,
     Expression,
     GroupBy,
-    IsNull,
     Join,
-    Like,
-    Literal,
-    Negate,
     Node,
-    Not,
-    Or,
-    Param,
     Project,
     Scan,
     Select,
     SetOperation,
-    Threshold,
     children,
+    with_children,
 )
 
 Rewrite = Callable[[Expression], Expression]
@@ -45,22 +32,6 @@ def rebuild(e: Expression, change: Rewrite) -> Expression:
     before = children(e)
     after = tuple([rebuild(c, change) for c in before])
     return change(e if all(a is b for a, b in zip(after, before, strict=True)) else with_children(e, after))
-
-
-def with_children(e: Expression, args: tuple[Expression, ...]) -> Expression:
-    """The same operator over other operands."""
-    if isinstance(e, (Arithmetic, Comparison, Threshold)):
-        return replace(e, left=args[0], right=args[1])
-    if isinstance(e, (And, Or)):
-        return replace(e, args=args)
-    if isinstance(e, Like):
-        assert isinstance(args[1], (Literal, Param)), "a LIKE pattern is a constant"
-        return replace(e, arg=args[0], pattern=args[1])
-    if isinstance(e, (Negate, Absolute, Cast, IsNull, Not)):
-        return replace(e, arg=args[0])
-    if isinstance(e, Aggregate) and args:
-        return replace(e, arg=args[0])
-    return e
 
 
 def rebuild_node(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -38,8 +38,9 @@ from weir.algebra.nodes import (
     Window,
     children,
     walk,
+    with_children,
 )
-from weir.algebra.rebuild import rebuild, scans, with_children
+from weir.algebra.rebuild import rebuild, scans
 from weir.algebra.schema import DataType
 from weir.sql.canonical import canonical
 
