@@ -16,30 +16,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from weir.algebra import nodes
 from weir.algebra.format import conjuncts, expression_text, node_sql, window_text
-from weir.algebra.nodes import (
-    And,
-    Arithmetic,
-    ColumnRef,
-    Comparison,
-    Distinct,
-    Expression,
-    GroupBy,
-    Join,
-    Literal,
-    Node,
-    Or,
-    Param,
-    Project,
-    Query,
-    Scan,
-    Select,
-    SetOperation,
-    Window,
-    conjunction,
-    disjunction,
-    walk,
-)
+from weir.algebra.nodes import Expression, Node, Scan, Window, walk
 from weir.algebra.rebuild import map_expressions, rebuild, rebuild_node, scans
 from weir.algebra.schema import BOOLEAN, Column, DataType
 
@@ -47,24 +26,24 @@ _ORDERS_MAX = 120  # orders of sources that are alike; beyond it the order of th
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def canonical(query: Query) -> Query:
+def canonical(query: nodes.Query) -> nodes.Query:
     """The query in its one form; sources are called s0, s1, … in the order of its text."""
     return _renumbered(_ordered(query.root), query)
 
 
 def _ordered(node: Node) -> Node:
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         return _ordered_operands(replace(node, left=_ordered(node.left), right=_ordered(node.right)))
-    if isinstance(node, Distinct):
+    if isinstance(node, nodes.Distinct):
         return replace(node, child=_ordered(node.child))
-    assert isinstance(node, (Project, GroupBy))
+    assert isinstance(node, (nodes.Project, nodes.GroupBy))
     return _ordered_select(node)
 
 
 # One SELECT.
 
 
-def _ordered_select(node: Project | GroupBy) -> Node:
+def _ordered_select(node: nodes.Project | nodes.GroupBy) -> Node:
     """The least text over all orders of its sources."""
     best: tuple[str, Node] | None = None
     for order in _orders(node.child):
@@ -81,7 +60,7 @@ def _orders(child: Node) -> Iterator[tuple[Scan, ...]]:
     """Every order of the sources that sorts them by relation, window and conditions of their own."""
     local: dict[int, list[str]] = {}
     for condition in conjuncts(child):
-        sources = {p.source for p in walk(condition) if isinstance(p, ColumnRef)}
+        sources = {p.source for p in walk(condition) if isinstance(p, nodes.ColumnRef)}
         if len(sources) == 1:
             source = sources.pop()
             names = {source: "s"}
@@ -103,22 +82,24 @@ def _orders(child: Node) -> Iterator[tuple[Scan, ...]]:
         yield tuple(itertools.chain.from_iterable(choice))
 
 
-def _sorted_parts(node: Project | GroupBy, order: tuple[Scan, ...], names: dict[int, str]) -> Project | GroupBy:
+def _sorted_parts(
+    node: nodes.Project | nodes.GroupBy, order: tuple[Scan, ...], names: dict[int, str]
+) -> nodes.Project | nodes.GroupBy:
     def one(e: Expression) -> Expression:
         return _settled(e, names)
 
     conditions = conjuncts(node.child)
-    predicate = one(And(conditions) if len(conditions) > 1 else conditions[0]) if conditions else None
+    predicate = one(nodes.And(conditions) if len(conditions) > 1 else conditions[0]) if conditions else None
     child: Node
     if len(order) > 1:
-        child = Join(order, predicate)
+        child = nodes.Join(order, predicate)
     else:
-        child = order[0] if predicate is None else Select(order[0], predicate)
+        child = order[0] if predicate is None else nodes.Select(order[0], predicate)
     columns = tuple((name, one(e)) for name, e in node.columns)
-    if isinstance(node, Project):
-        return Project(child, columns)
+    if isinstance(node, nodes.Project):
+        return nodes.Project(child, columns)
     keys = tuple(sorted(dict.fromkeys(one(k) for k in node.keys), key=lambda k: _mask_text(k, names)))
-    return GroupBy(child, keys, columns, None if node.having is None else one(node.having))
+    return nodes.GroupBy(child, keys, columns, None if node.having is None else one(node.having))
 
 
 def _settled(e: Expression, names: dict[int, str]) -> Expression:
@@ -127,31 +108,36 @@ def _settled(e: Expression, names: dict[int, str]) -> Expression:
 
 def _settle(e: Expression, names: dict[int, str]) -> Expression:
     """One node whose operands are settled already."""
-    if isinstance(e, (And, Or)):
-        flat = conjunction(e.args) if isinstance(e, And) else disjunction(e.args)
-        assert isinstance(flat, (And, Or)), "it has at least two operands"
+    if isinstance(e, (nodes.And, nodes.Or)):
+        flat = nodes.conjunction(e.args) if isinstance(e, nodes.And) else nodes.disjunction(e.args)
+        assert isinstance(flat, (nodes.And, nodes.Or)), "it has at least two operands"
         return replace(flat, args=tuple(sorted(flat.args, key=lambda a: _mask_text(a, names))))
-    if isinstance(e, Comparison):
+    if isinstance(e, nodes.Comparison):
         left, right = _rank(e.left, names), _rank(e.right, names)
         if left > right or (left == right and e.op in (">", ">=")):
-            return Comparison(_FLIPPED[e.op], e.right, e.left)
-    if isinstance(e, Arithmetic) and e.op in "+*" and _commutes(e) and _rank(e.left, names) > _rank(e.right, names):
-        return Arithmetic(e.op, e.right, e.left, e.type)
+            return nodes.Comparison(_FLIPPED[e.op], e.right, e.left)
+    if (
+        isinstance(e, nodes.Arithmetic)
+        and e.op in "+*"
+        and _commutes(e)
+        and _rank(e.left, names) > _rank(e.right, names)
+    ):
+        return nodes.Arithmetic(e.op, e.right, e.left, e.type)
     return e
 
 
-def _commutes(e: Arithmetic) -> bool:
+def _commutes(e: nodes.Arithmetic) -> bool:
     """Numbers do; a time and an interval keep their order."""
     return e.left.type.is_numeric and e.right.type.is_numeric
 
 
 def _rank(e: Expression, names: dict[int, str]) -> tuple[bool, str]:
-    return isinstance(e, (Literal, Param)), _mask_text(e, names)
+    return isinstance(e, (nodes.Literal, nodes.Param)), _mask_text(e, names)
 
 
 # Constants have no say in any order.
 
-_MASK = Param("c", BOOLEAN)
+_MASK = nodes.Param("c", BOOLEAN)
 
 
 def _mask_text(e: Expression, names: dict[int, str]) -> str:
@@ -159,7 +145,7 @@ def _mask_text(e: Expression, names: dict[int, str]) -> str:
 
 
 def _mask_one(e: Expression) -> Expression:
-    return _MASK if isinstance(e, (Literal, Param)) else e
+    return _MASK if isinstance(e, (nodes.Literal, nodes.Param)) else e
 
 
 def _masked(node: Node) -> Node:
@@ -178,7 +164,7 @@ def _mask_window(window: Window) -> Window:
 # Set operations.
 
 
-def _ordered_operands(node: SetOperation) -> Node:
+def _ordered_operands(node: nodes.SetOperation) -> Node:
     """A chain of one commutative operation, sorted by text, left-deep again."""
     if node.kind == "except":
         return node
@@ -189,12 +175,12 @@ def _ordered_operands(node: SetOperation) -> Node:
     ordered = sorted(operands, key=_operand_text)
     result = ordered[0]
     for operand in ordered[1:]:
-        result = SetOperation(node.kind, node.all, result, operand)
+        result = nodes.SetOperation(node.kind, node.all, result, operand)
     return result
 
 
 def _chain(node: Node, kind: str, all_: bool) -> list[Node]:
-    if isinstance(node, SetOperation) and (node.kind, node.all) == (kind, all_):
+    if isinstance(node, nodes.SetOperation) and (node.kind, node.all) == (kind, all_):
         return [*_chain(node.left, kind, all_), *_chain(node.right, kind, all_)]
     return [node]
 
@@ -205,22 +191,22 @@ def _operand_text(node: Node) -> str:
 
 
 def _column_names(node: Node) -> tuple[str, ...]:
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         return _column_names(node.left)
-    if isinstance(node, Distinct):
+    if isinstance(node, nodes.Distinct):
         return _column_names(node.child)
-    assert isinstance(node, (Project, GroupBy))
+    assert isinstance(node, (nodes.Project, nodes.GroupBy))
     return tuple(name for name, _ in node.columns)
 
 
 # Numbers and names of sources.
 
 
-def _renumbered(root: Node, query: Query) -> Query:
+def _renumbered(root: Node, query: nodes.Query) -> nodes.Query:
     place = {scan.source: i for i, scan in enumerate(scans(root))}
 
     def column(e: Expression) -> Expression:
-        return replace(e, source=place[e.source]) if isinstance(e, ColumnRef) else e
+        return replace(e, source=place[e.source]) if isinstance(e, nodes.ColumnRef) else e
 
     def scan(n: Node) -> Node:
         return replace(n, source=place[n.source], alias=f"s{place[n.source]}") if isinstance(n, Scan) else n
@@ -228,4 +214,4 @@ def _renumbered(root: Node, query: Query) -> Query:
     root = rebuild_node(map_expressions(root, lambda e: rebuild(e, column)), scan)
     types: list[DataType] = [c.type for c in query.output]
     output = tuple(Column(n, t) for n, t in zip(_column_names(root), types, strict=True))
-    return Query(root, scans(root), output, query.text)
+    return nodes.Query(root, scans(root), output, query.text)

@@ -15,19 +15,7 @@ from decimal import Decimal
 
 from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Cast, Expression, Literal, Param
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INT,
-    INTERVAL,
-    STRING,
-    TIMESTAMP,
-    DataType,
-    Kind,
-    decimal,
-)
+from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType, Kind, decimal
 from weir.sql import literals
 from weir.sql.literals import DIGITS_MAX, INT64_MAX
 
