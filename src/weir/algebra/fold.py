@@ -37,8 +37,12 @@ def fold(e: Expression) -> Expression:
 def fold_one(e: Expression) -> Expression:
     """The literal of an operator whose operands are all literals; anything else as it is."""
     operands = nodes.children(e)
-    literals = [c for c in operands if isinstance(c, Literal)]
-    if not operands or len(literals) < len(operands):
+    literals: list[Literal] = []
+    for operand in operands:
+        if not isinstance(operand, Literal):
+            return e
+        literals.append(operand)
+    if not literals:
         return e
     try:
         return _value(e, literals)

@@ -43,6 +43,10 @@ _RESERVED = frozenset(_RESERVED_WORDS.split())
 Names = Mapping[int, str]  # what each source occurrence is called
 
 
+class MaskedNames(dict[int, str]):
+    """Names for a text that tells no constants apart: each is written as `:c`."""
+
+
 def quoted(name: str) -> str:
     """A name as it must be written: with backticks when it is no plain word."""
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in _RESERVED:
@@ -115,6 +119,8 @@ def expression_text(e: Expression, names: Names) -> str:
 
 def _text(e: Expression, names: Names) -> tuple[str, int]:
     """Text and how tightly its outermost operator binds."""
+    if isinstance(e, (Literal, Param)) and isinstance(names, MaskedNames):
+        return ":c", _ATOM
     if isinstance(e, nodes.ColumnRef):
         return f"{quoted(names[e.source])}.{quoted(e.name)}", _ATOM
     if isinstance(e, Param):
@@ -169,7 +175,9 @@ def _aggregate_text(e: nodes.Aggregate, names: Names) -> str:
 
 
 def _side(e: Expression, names: Names) -> str:
-    return _constant_text(e) if isinstance(e, Literal) else _inside(e, _ADD, names)
+    if isinstance(e, Literal) and not isinstance(names, MaskedNames):
+        return _constant_text(e)
+    return _inside(e, _ADD, names)
 
 
 def _inside(e: Expression, level: int, names: Names) -> str:

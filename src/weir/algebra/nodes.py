@@ -224,7 +224,7 @@ def walk(e: Expression) -> Iterator[Expression]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        stack += children(node)[::-1]
 
 
 @dataclass(frozen=True, slots=True)

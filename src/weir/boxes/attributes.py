@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.nodes import ColumnRef, Expression, Literal, Param, walk
+from weir.algebra.nodes import ColumnRef, Expression, Literal, Param, children, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import DataType, Kind
 from weir.errors import RegisterError
@@ -76,7 +76,13 @@ def params_of(e: Expression) -> tuple[Param, ...]:
 
 def is_constant(e: Expression) -> bool:
     """Whether no column occurs in it."""
-    return not any(isinstance(n, ColumnRef) for n in walk(e))
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ColumnRef):
+            return False
+        stack += children(part)
+    return True
 
 
 def sources_of(e: Expression) -> set[int]:

@@ -26,7 +26,7 @@ query. DESIGN.md section 2; PSoup 4.2.2 has the predicates, CSJQ section 3 the b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 import pyarrow as pa
@@ -63,13 +63,14 @@ class Step:
 class Atom:
     """A constraint on one attribute: `attribute`, taken through `steps`, op `bound`."""
 
-    attribute: Expression
+    # Atoms are looked up to find equal ones; op and bound nearly always tell them apart, so only these are hashed.
+    attribute: Expression = field(hash=False)
     op: str  # = <> < <= > >= like, or known (not NULL)
-    meaning: Expression  # the part of the predicate that it stands for
+    meaning: Expression = field(hash=False)  # the part of the predicate that it stands for
     bound: Expression | None = None
-    compared: DataType = BOOLEAN  # the type of what is compared with the bound
-    steps: tuple[Step, ...] = ()  # the outermost first
-    moved: tuple[Expression, ...] = ()  # brought to the other side of op, so they must not be too large
+    compared: DataType = field(default=BOOLEAN, hash=False)  # the type of what is compared with the bound
+    steps: tuple[Step, ...] = field(default=(), hash=False)  # the outermost first
+    moved: tuple[Expression, ...] = field(default=(), hash=False)  # to the other side of op: must not be too large
     is_guarded: bool = False  # it says what it means only while the rows' numbers are not too large
     has_slack: bool = False  # the bound is moved outwards, because sums of doubles round
 

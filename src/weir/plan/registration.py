@@ -147,7 +147,7 @@ def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
     columns = {}
     for k, (slot, type) in enumerate(zip(planned.shape.slots, planned.shape.types, strict=True)):
         if isinstance(slot, Literal):
-            columns[f"c{k}"] = pa.repeat(literal_scalar(slot, type), count)
+            columns[f"c{k}"] = literal_array(slot, type) if count == 1 else pa.repeat(literal_scalar(slot, type), count)
         else:
             assert params is not None
             columns[f"c{k}"] = _convert(params.column(slot.name), slot, type)
@@ -156,13 +156,16 @@ def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
     return pa.table(columns)
 
 
+def literal_array(literal: Literal, type: DataType) -> pa.Array:
+    """A constant as an Arrow array of its slot's type, with one value."""
+    if type.kind is Kind.TIMESTAMP:
+        return pa.array([literal.value], pa.int64()).cast(arrow_type(type))
+    return pa.array([literal.value], arrow_type(type))
+
+
 def literal_scalar(literal: Literal, type: DataType) -> pa.Scalar:
     """A constant as an Arrow scalar of its slot's type."""
-    if literal.value is None:
-        return pa.scalar(None, arrow_type(type))
-    if type.kind is Kind.TIMESTAMP:
-        return pa.scalar(literal.value, pa.int64()).cast(arrow_type(type))
-    return pa.scalar(literal.value, arrow_type(type))
+    return literal_array(literal, type)[0]
 
 
 def constant_value(scalar: pa.Scalar, type: DataType) -> object:

@@ -59,6 +59,7 @@ class Parsed:
     params: tuple[str, ...]  # names, in order of first use
     param_starts: tuple[int, ...]  # where each is used first
     depth_max: int  # how deep an expression may nest
+    words: int  # how many the text has; no tree of it is much deeper
 
     def window_of(self, table: exp.Table) -> WindowClause | None:
         """The window that a source of `ast` has for itself."""
@@ -97,7 +98,9 @@ def parse(text: str, settings: Settings) -> Parsed:
     ast = _parse_tokens(text, kept, blank(text, tokens, kept), level)
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
     params = _params(text, tokens)
-    return Parsed(text, ast, of_query, windows, tuple(params), tuple(params.values()), settings.sql_depth_max - 10)
+    return Parsed(
+        text, ast, of_query, windows, tuple(params), tuple(params.values()), settings.sql_depth_max - 10, len(tokens)
+    )
 
 
 def _tokenise(text: str) -> list[Token]:

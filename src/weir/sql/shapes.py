@@ -63,7 +63,7 @@ class _Taking:
         return Param(f"c{len(self.slots) - 1}", constant.type)
 
     def expression(self, e: Expression) -> Expression:
-        if e in self.keys:
+        if self.keys and e in self.keys:
             return self.keys[e]
         if isinstance(e, (Literal, Param)):
             return self.constant(e)
