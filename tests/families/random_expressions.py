@@ -11,10 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.functions import SIGNATURES
 from weir.algebra.nodes import (
-    Absolute,
     And,
     Arithmetic,
+    Call,
     Cast,
     ColumnRef,
     Comparison,
@@ -111,6 +112,7 @@ _STRINGS = [
     "a\nc",
     "\x7f",
     "a¿",
+    " aB ",
 ]
 _PATTERNS = [
     "%", "a%", "ab%", "%c", "a_c", "%b%", "a\\%c", "a\\_%", "abc", "", "_", "é%", "a\\\\c", "a%c", "\x7f%", "a¿%",
@@ -242,8 +244,55 @@ class Writer:
         if choice < 0.85:
             return Negate(arg, arg.type)
         if choice < 0.93:
-            return Absolute(arg, arg.type)
+            return self.number_call(arg)
         return Cast(arg, self.number_type())
+
+    def called(self, function: str, *args: Expression) -> Expression:
+        """A call, of the type that the table of functions says."""
+        return Call(function, args, SIGNATURES[function].result([a.type for a in args]))
+
+    def number_call(self, arg: Expression) -> Expression:
+        function = self.rng.choice(
+            ("abs", "abs", "sign", "floor", "ceil", "round", "coalesce", "greatest", "least", "case")
+        )
+        if function in ("coalesce", "greatest", "least"):
+            others = [Cast(self.number(1), arg.type) for _ in range(self.rng.choice((1, 1, 2)))]
+            return self.called(function, arg, *others)
+        if function == "case":
+            return self.called("case", self.atom(), arg, self.constant(arg.type))
+        return self.called(function, arg)
+
+    def text(self, depth: int) -> Expression:
+        """A text made of texts and places."""
+        rng = self.rng
+        if depth <= 0 or rng.random() < 0.2:
+            return self.column(Kind.STRING) if rng.random() < 0.8 else self.constant(STRING)
+        arg = self.text(depth - 1)
+        function = rng.choice(("upper", "lower", "trim", "ltrim", "rtrim", "substring", "concat", "replace", "choice"))
+        if function == "substring":
+            places = [self.place() for _ in range(rng.choice((1, 2)))]
+            return self.called(function, arg, *places)
+        if function in ("concat", "replace"):
+            return self.called(function, arg, *(self.text(depth - 1) for _ in range(rng.choice((1, 2)))))
+        if function == "choice":
+            other = self.text(depth - 1)
+            function = rng.choice(("coalesce", "nullif", "greatest", "least", "case"))
+            return self.called(function, *([self.atom()] if function == "case" else []), arg, other)
+        return self.called(function, arg)
+
+    def place(self) -> Expression:
+        values = (0, 1, 2, 3, -1, -2, -9, 2**31, 2**63 - 1, -(2**63) + 1)
+        return self.column(Kind.INT) if self.rng.random() < 0.3 else self.constant(BIGINT, values)
+
+    def of_time(self) -> Expression:
+        """A part of a time, or what it is truncated to."""
+        time = self.column(Kind.TIMESTAMP) if self.rng.random() < 0.7 else Cast(self.column(Kind.DATE), TIMESTAMP)
+        if self.rng.random() < 0.4:
+            units = ("year", "quarter", "month", "WEEK", "day", "hour", "minute", "second", "millisecond", "dd", "x")
+            return self.called("date_trunc", self.constant(STRING, units), time)
+        function = self.rng.choice(("year", "month", "day", "hour", "minute", "second"))
+        of_date = function in ("year", "month", "day") and self.rng.random() < 0.4
+        return self.called(function, self.column(Kind.DATE) if of_date else time)
 
     def temporal(self, depth: int) -> Expression:
         rng = self.rng
@@ -281,9 +330,14 @@ class Writer:
             ]
         elif choice < 0.5:
             sides = [self.number(rng.randint(0, 2)), self.number(rng.randint(0, 1))]
+        elif choice < 0.53:
+            sides = [self.called("length", self.text(1)), self.constant(INT, (0, 1, 2, 3))]
+        elif choice < 0.56:
+            a = self.of_time()
+            sides = [a, self.constant(a.type, (0, 1, 12, 1970, 2024) if a.type is INT else None)]
         elif choice < 0.65:
             sides = [
-                self.column(Kind.STRING),
+                self.column(Kind.STRING) if rng.random() < 0.8 else self.text(1),
                 self.constant(STRING) if rng.random() < 0.8 else self.column(Kind.STRING),
             ]
         elif choice < 0.75:

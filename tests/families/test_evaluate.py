@@ -85,7 +85,8 @@ def test_random_expressions_agree_with_the_plain_twin(seed: int) -> None:
     for number in range(150):
         writer = Writer(rng, params=True)
         kind = rng.random()
-        e = writer.predicate(3) if kind < 0.5 else writer.number(4) if kind < 0.85 else writer.temporal(2)
+        e = writer.predicate(3) if kind < 0.45 else writer.number(4) if kind < 0.75 else writer.temporal(2)
+        e = e if kind < 0.85 else writer.text(3) if kind < 0.95 else writer.of_time()
         constants = writer.constants()
         got = result(e, table, constants)
         for row, mine in zip(rows, got, strict=True):

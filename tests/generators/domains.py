@@ -21,7 +21,21 @@ SPAN_US = 3_600_000_000  # the length of time that generated streams cover
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _STRINGS = ["a", "ab", "abc", "abd", "b", "ba", "bab", "c", "Z", "orange", "oranges", "apple", "pear", "a_c", "a%c"]
-_STRINGS_EXTREME = ["", " ", "é", "日本", "日本語", "😀", "a😀c", "\uffff", "it's", "A" * 300, "a" * 299 + "b", "\t"]
+_STRINGS_EXTREME = [
+    "",
+    " ",
+    " aB ",
+    "é",
+    "日本",
+    "日本語",
+    "😀",
+    "a😀c",
+    "\uffff",
+    "it's",
+    "A" * 300,
+    "a" * 299 + "b",
+    "\t",
+]
 
 
 def instant(time_us: int) -> dt.datetime:

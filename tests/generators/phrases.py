@@ -132,7 +132,7 @@ class Phrases:
     def leaf(self) -> str:
         """One predicate without AND, OR or NOT outside it."""
         kinds: list[Callable[[], str]] = [self.comparison, self.comparison, self.comparison, self.between, self.in_list]
-        kinds += [self.is_null, self.columns_compared, self.cast_compared]
+        kinds += [self.is_null, self.columns_compared, self.cast_compared, self.call_compared]
         if self.columns(lambda t: t.kind is Kind.STRING):
             kinds += [self.like, self.like]
         if self.columns(lambda t: t.kind is Kind.BOOLEAN):
@@ -219,6 +219,93 @@ class Phrases:
         kind = self.rng.choice((INT, INT, type_ if type_.kind is not Kind.BIGINT else INT))
         text = literal(self.rng.choice(domains.ordinary(kind)), kind)
         return f"({text})" if text.startswith("-") else text
+
+    def call_compared(self) -> str:
+        """A function of columns and constants, against a constant; now and then asked for its NULLs."""
+        text, type_ = self.call()
+        roll = self.rng.random()
+        if roll < 0.1:
+            return f"{text} IS {self.rng.choice(('', 'NOT '))}NULL"
+        if type_.kind is Kind.BOOLEAN and roll < 0.5:
+            return text
+        if type_.kind is Kind.STRING and roll < 0.3:
+            return f"{text} LIKE {literal(self.rng.choice(_PATTERNS), STRING)}"
+        return f"{text} {self.rng.choice(OPERATORS)} {self.constant(type_)}"
+
+    def call(self) -> tuple[str, DataType]:
+        """A function call and about its type: as far as constants to compare it with need it."""
+        kinds: list[Callable[[], tuple[str, DataType]]] = [self.choice_call, self.choice_call]
+        for wanted, call in (
+            (lambda t: t.kind is Kind.STRING, self.text_call),
+            (lambda t: t.is_numeric, self.number_call),
+            (lambda t: t.kind in (Kind.DATE, Kind.TIMESTAMP), self.time_call),
+        ):
+            if self.columns(wanted):
+                kinds.append(call)
+        return self.rng.choice(kinds)()
+
+    def number_call(self) -> tuple[str, DataType]:
+        text, type_ = self.rng.choice(self.columns(lambda t: t.is_numeric))
+        name = self.rng.choice(("abs", "sign", "floor", "ceil", "ceiling", "round", "round"))
+        text = f"{text} / 4" if self.rng.random() < 0.2 else text
+        return f"{name}({text})", type_ if name != "sign" else INT
+
+    def text_call(self) -> tuple[str, DataType]:
+        texts = [text for text, _ in self.columns(lambda t: t.kind is Kind.STRING)]
+        s, other = self.rng.choice(texts), self.rng.choice(texts)
+        roll = self.rng.randrange(9)
+        if roll == 0:
+            return f"length({s})", INT
+        if roll < 3:
+            places = [str(self.rng.randint(-4, 4)) for _ in range(self.rng.choice((1, 2)))]
+            if self.template and self.rng.random() < 0.3:
+                places[0] = self.slot(INT, (0, 1, 2, -1, -3, None))
+            return f"{self.rng.choice(('substring', 'substr'))}({', '.join([s, *places])})", STRING
+        if roll == 3:
+            return f"concat({s}, {literal(self.rng.choice(domains.ordinary(STRING)), STRING)}, {other})", STRING
+        if roll == 4:
+            return f"{s} || {self.constant(STRING)}", STRING
+        if roll == 5:
+            search = literal(self.rng.choice(("a", "b", "ab", "", " ", "本")), STRING)
+            new = "" if self.rng.random() < 0.3 else f", {literal(self.rng.choice(('', 'c', 'é')), STRING)}"
+            return f"replace({s}, {search if self.rng.random() < 0.8 else other}{new})", STRING
+        return f"{self.rng.choice(('upper', 'lower', 'trim', 'ltrim', 'rtrim'))}({s})", STRING
+
+    def time_call(self) -> tuple[str, DataType]:
+        text, _ = self.rng.choice(self.columns(lambda t: t.kind in (Kind.DATE, Kind.TIMESTAMP)))
+        if self.rng.random() < 0.3:
+            unit = self.rng.choice(
+                ("year", "QUARTER", "month", "week", "day", "Hour", "minute", "second", "mm", "no unit")
+            )
+            return f"date_trunc('{unit}', {text})", TIMESTAMP
+        return f"{self.rng.choice(('year', 'month', 'day', 'hour', 'minute', 'second'))}({text})", INT
+
+    def choice_call(self) -> tuple[str, DataType]:
+        """What chooses among values: columns and constants of one kind, so that all have a common type."""
+        text, type_ = self.rng.choice(self.columns())
+        alike = [c for c, t in self.columns(lambda t: comparable(type_, t))]
+
+        def value() -> str:
+            if self.rng.random() < 0.5:
+                return self.rng.choice(alike)
+            if type_.is_numeric:  # how many digits a parameter has is not seen in its value
+                return literal(self.rng.choice((None, *domains.ordinary(type_))), type_)
+            return self.constant(type_)
+
+        roll = self.rng.randrange(7)
+        if roll == 0:
+            return f"{self.rng.choice(('coalesce', 'nvl', 'ifnull'))}({text}, {value()})", type_
+        if roll == 1:
+            return f"nullif({text}, {self.constant(type_)})", type_
+        if roll == 2 and type_.kind is not Kind.BOOLEAN:
+            return f"{self.rng.choice(('greatest', 'least'))}({text}, {value()}, {value()})", type_
+        if roll == 3:
+            return f"if({self.comparison()}, {text}, {value()})", type_
+        if roll == 4:
+            ways = " ".join(f"WHEN {self.constant(type_)} THEN {value()}" for _ in range(self.rng.choice((1, 2))))
+            return f"CASE {text} {ways} ELSE {text} END", type_
+        other = "" if self.rng.random() < 0.4 else f" ELSE {value()}"
+        return f"CASE WHEN {self.comparison()} THEN {text} WHEN {self.is_null()} THEN {value()}{other} END", type_
 
     def times_compared(self) -> str:
         """Timestamps with intervals: shifted, or the gap between two of them."""

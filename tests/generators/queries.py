@@ -235,8 +235,10 @@ class Draft:
             if roll < 0.6 or not phrases.columns(lambda t: t.is_numeric):
                 text, _ = self.rng.choice(phrases.columns())
                 items.append(text if self.rng.random() < 0.6 else f"{text} AS x{i}")
-            elif roll < 0.82:
+            elif roll < 0.72:
                 items.append(f"{phrases.arithmetic()} AS x{i}")
+            elif roll < 0.82:
+                items.append(f"{phrases.call()[0]} AS x{i}")
             elif roll < 0.9:
                 items.append(f"({phrases.leaf()}) AS x{i}")
             else:

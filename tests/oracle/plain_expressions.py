@@ -14,10 +14,11 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from tests.oracle import plain_functions
 from weir.algebra.nodes import (
-    Absolute,
     And,
     Arithmetic,
+    Call,
     Cast,
     ColumnRef,
     Comparison,
@@ -67,12 +68,30 @@ def value(e: Expression, row: Mapping[str, Any], constants: Mapping[str, Any]) -
         case Negate():
             inner = value(e.arg, row, constants)
             return None if inner is None else _fit(-inner if e.type.kind is Kind.DOUBLE else _minus(inner), e.type)
-        case Absolute():
-            inner = value(e.arg, row, constants)
-            return None if inner is None else _fit(abs(inner), e.type)
+        case Call():
+            return _call(e, [value(a, row, constants) for a in e.args])
         case Cast():
             return _cast(value(e.arg, row, constants), e.arg.type, e.type)
     raise AssertionError(e)
+
+
+def _call(e: Call, args: list[Any]) -> Any:
+    if e.function == "nullif":
+        equal = _compare(Comparison("=", e.args[0], e.args[1]), *args)
+        return None if equal else args[0]
+    if e.function in plain_functions.OF_TIMES:
+        args = [plain_functions.instant(_us(x)) if k == len(args) - 1 else x for k, x in enumerate(args)]
+    if e.type.kind is Kind.STRING:
+        found = plain_functions.value(e.function, args, str.encode)
+    else:
+        found = plain_functions.value(e.function, args, _rank)
+    if isinstance(found, dt.datetime):
+        return (found - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+    return _fit(found, e.type) if found is not None and e.type.is_numeric else found
+
+
+def _us(x: Any) -> int | None:
+    return _days(x) * DAY_US if isinstance(x, dt.date) else x
 
 
 def _minus(number: Any) -> Any:

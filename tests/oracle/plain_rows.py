@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from tests.oracle import plain_functions
 from weir.algebra.schema import Stream
 from weir.sql.parse import Parsed
 
@@ -166,8 +167,14 @@ class Evaluation:
             return compare(COMPARISONS[type(e)], self.value(e.this), self.value(e.expression))
         if type(e) in ARITHMETIC:
             return arithmetic(ARITHMETIC[type(e)], self.value(e.this), self.value(e.expression))
-        if isinstance(e, (exp.Neg, exp.Abs)):
-            return self.signed(e)
+        if isinstance(e, exp.Neg):
+            return self.negated(self.value(e.this))
+        if isinstance(e, exp.Anonymous):
+            return called(e.name, [self.value(arg) for arg in e.expressions])
+        if isinstance(e, exp.DPipe):
+            return called("concat", [self.value(e.this), self.value(e.expression)])
+        if isinstance(e, (exp.Case, exp.If)):
+            return self.case(e)
         assert isinstance(e, exp.Cast), f"the twin does not know {type(e).__name__}"
         return cast(self.value(e.this), e.args["to"])
 
@@ -175,15 +182,77 @@ class Evaluation:
         parts = [self.value(part) for part in e.flatten()]
         return conjunction(parts) if isinstance(e, exp.And) else disjunction(parts)
 
-    def signed(self, e: exp.Neg | exp.Abs) -> Value:
-        arg = self.value(e.this)
+    def negated(self, arg: Value) -> Value:
         type_ = Type("bigint") if arg.type.name == "int" else arg.type
         if arg.value is None:
             return arg._replace(type=type_, literal=False)
-        value = EXACT.abs(arg.value) if isinstance(arg.value, Decimal) else abs(arg.value)
-        if isinstance(e, exp.Neg):
-            value = arg.value.copy_negate() if isinstance(arg.value, Decimal) else -arg.value
-        return Value(type_, value, arg.constant, arg.literal and isinstance(e, exp.Neg))
+        value = arg.value.copy_negate() if isinstance(arg.value, Decimal) else -arg.value
+        return Value(type_, value, arg.constant, arg.literal)
+
+    def case(self, e: exp.Case | exp.If) -> Value:
+        ways = e.args["ifs"] if isinstance(e, exp.Case) else [e]
+        other = e.args.get("default" if isinstance(e, exp.Case) else "false")
+        parts = []
+        for way in ways:
+            tried = self.value(way.this)
+            if isinstance(e, exp.Case) and e.this is not None:
+                tried = compare("=", self.value(e.this), tried)
+            parts += [tried, self.value(way.args["true"])]
+        return called("case", [*parts, Value(Type("null"), None, True) if other is None else self.value(other)])
+
+
+def called(name: str, args: Sequence[Value]) -> Value:
+    """A function, by the types of the language."""
+    name, constant = plain_functions.ALSO.get(name.lower(), name.lower()), all(a.constant for a in args)
+    if name == "nullif":
+        return args[0]._replace(value=None if compare("=", *args).value else args[0].value, constant=constant)
+    if name in plain_functions.OF_TIMES:
+        *words, time = args
+        us = time.value if time.value is None or time.type.name != "date" else time.value * DAY_US
+        found = plain_functions.value(name, [*(w.value for w in words), plain_functions.instant(us)], ordered)
+        if name == "date_trunc":
+            return Value(Type("timestamp"), None if found is None else encoded(found.replace(tzinfo=dt.UTC)), constant)
+        return Value(Type("int"), found, constant)
+    if name in plain_functions.OF_ONE_TYPE:
+        values = args if name != "case" else [*args[1::2], args[-1]]
+        type_ = one_type([v for v in values if v.type.name != "null"])
+        brought = iter([None if v.value is None else in_type(v, type_) for v in values])
+        is_value = [name != "case" or k % 2 == 1 or k == len(args) - 1 for k in range(len(args))]
+        given = [next(brought) if is_value[k] else a.value for k, a in enumerate(args)]
+        order = str.encode if type_.name == "string" else ordered
+        return Value(type_, plain_functions.value(name, given, order), constant)
+    found = plain_functions.value(name, [a.value for a in args], ordered)
+    return Value(result_type(name, args[0].type), found, constant)
+
+
+def result_type(name: str, of: Type) -> Type:
+    if name in ("floor", "ceil", "round") and of.name == "decimal":
+        return Type("decimal", of.precision - of.scale + 1, 0) if of.scale else of
+    if name == "abs":
+        return Type("bigint") if of.name == "int" else of
+    names = {"floor": "bigint", "ceil": "bigint", "sign": "double", "length": "int"}
+    return of if name == "round" else Type(names.get(name, "string"))
+
+
+def one_type(values: Sequence[Value]) -> Type:
+    types, names = {v.type for v in values}, {v.type.name for v in values}
+    if len(types) == 1:
+        return types.pop()
+    if names <= {"date", "timestamp"}:
+        return Type("timestamp")
+    if "double" in names or "decimal" not in names:
+        return Type("double" if "double" in names else "bigint")
+    scale = max(digits(v)[1] for v in values)
+    precision = max(digits(v)[0] - digits(v)[1] for v in values) + scale
+    return Type("decimal", precision, scale) if precision <= 18 else Type("double")
+
+
+def in_type(v: Value, type_: Type) -> object:
+    if type_.name == "double":
+        return float(v.value)
+    if type_.name == "timestamp" and v.type.name == "date":
+        return v.value * DAY_US
+    return Decimal(v.value) if type_.name == "decimal" else v.value
 
 
 def boolean(value: bool | None, constant: bool) -> Value:

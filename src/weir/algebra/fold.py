@@ -14,21 +14,10 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-from weir.algebra.nodes import (
-    Absolute,
-    And,
-    Arithmetic,
-    Cast,
-    Comparison,
-    Expression,
-    IsNull,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    children,
-)
+from weir.algebra import nodes
+from weir.algebra.functions import SIGNATURES
+from weir.algebra.nodes import Expression, Literal
+from weir.algebra.order import UnfoldedError, order
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import BOOLEAN, DataType, Kind
 
@@ -40,10 +29,6 @@ _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 _TRUE, _FALSE, _UNKNOWN = Literal(True, BOOLEAN), Literal(False, BOOLEAN), Literal(None, BOOLEAN)
 
 
-class _UnfoldedError(Exception):
-    """The value has no literal."""
-
-
 def fold(e: Expression) -> Expression:
     """The same expression with every constant part evaluated."""
     return rebuild(e, fold_one)
@@ -51,36 +36,44 @@ def fold(e: Expression) -> Expression:
 
 def fold_one(e: Expression) -> Expression:
     """The literal of an operator whose operands are all literals; anything else as it is."""
-    operands = children(e)
-    literals = [c for c in operands if isinstance(c, Literal)]
-    if not operands or len(literals) < len(operands):
+    operands = nodes.children(e)
+    literals: list[Literal] = []
+    for operand in operands:
+        if not isinstance(operand, Literal):
+            return e
+        literals.append(operand)
+    if not literals:
         return e
     try:
         return _value(e, literals)
-    except _UnfoldedError:
+    except UnfoldedError:
         return e
 
 
 def _value(e: Expression, args: Sequence[Literal]) -> Expression:
-    if isinstance(e, And):
+    if isinstance(e, nodes.And):
         return _logic([a.value for a in args], absorbing=False)
-    if isinstance(e, Or):
+    if isinstance(e, nodes.Or):
         return _logic([a.value for a in args], absorbing=True)
-    if isinstance(e, IsNull):
+    if isinstance(e, nodes.IsNull):
         return _TRUE if args[0].value is None else _FALSE
-    if isinstance(e, (Not, Like, Comparison)):
-        if any(a.value is None for a in args):
-            return _UNKNOWN
-        if isinstance(e, Not):
-            return _FALSE if args[0].value else _TRUE
-        if isinstance(e, Like):
-            return _TRUE if like(str(args[0].value), str(args[1].value)) else _FALSE
+    if isinstance(e, nodes.Call) and SIGNATURES[e.function].sees_nulls:
+        return Literal(SIGNATURES[e.function].value(*(a.value for a in args)), e.type)
+    if isinstance(e, nodes.Aggregate):
+        return e
+    if any(a.value is None for a in args):
+        return Literal(None, e.type)
+    if isinstance(e, nodes.Not):
+        return _FALSE if args[0].value else _TRUE
+    if isinstance(e, nodes.Like):
+        return _TRUE if like(str(args[0].value), str(args[1].value)) else _FALSE
+    if isinstance(e, nodes.Comparison):
         return _TRUE if compare(e.op, args[0], args[1]) else _FALSE
-    if isinstance(e, (Arithmetic, Negate, Absolute, Cast)):
-        if any(a.value is None for a in args):
-            return Literal(None, e.type)
-        if isinstance(e, Cast):
-            return Literal(cast(args[0], e.type), e.type)
+    if isinstance(e, nodes.Cast):
+        return Literal(cast(args[0], e.type), e.type)
+    if isinstance(e, nodes.Call):
+        return Literal(SIGNATURES[e.function].value(*(a.value for a in args)), e.type)
+    if isinstance(e, (nodes.Arithmetic, nodes.Negate)):
         return Literal(_arithmetic(e, args), e.type)
     return e
 
@@ -93,16 +86,14 @@ def _logic(values: Sequence[object], *, absorbing: bool) -> Literal:
     return _FALSE if absorbing else _TRUE
 
 
-def _arithmetic(e: Arithmetic | Negate | Absolute, args: Sequence[Literal]) -> object:
+def _arithmetic(e: nodes.Arithmetic | nodes.Negate, args: Sequence[Literal]) -> object:
     kind = e.type.kind
     if kind is Kind.DATE:
         return _moved_date(e, args)
     values = [_number(a, e.type) for a in args]
     a = values[0]
-    if isinstance(e, Negate):
+    if isinstance(e, nodes.Negate):
         return _bounded(-a if not isinstance(a, Decimal) else a.copy_negate(), kind)
-    if isinstance(e, Absolute):
-        return _bounded(a.copy_abs() if isinstance(a, Decimal) else abs(a), kind)
     b = values[1]
     if isinstance(a, Decimal):
         assert isinstance(b, Decimal)
@@ -137,24 +128,24 @@ def _bounded(value: int | float | Decimal, kind: Kind) -> object:
     if not isinstance(value, int) or abs(value) <= INT64_MAX:
         return value
     if kind is Kind.TIMESTAMP:
-        raise _UnfoldedError
+        raise UnfoldedError
     return None
 
 
-def _moved_date(e: Arithmetic | Negate | Absolute, args: Sequence[Literal]) -> dt.date:
+def _moved_date(e: nodes.Arithmetic | nodes.Negate, args: Sequence[Literal]) -> dt.date:
     day, length = args[0].value, args[1].value
-    assert isinstance(e, Arithmetic)
+    assert isinstance(e, nodes.Arithmetic)
     assert isinstance(day, dt.date)
     assert isinstance(length, int)
     if length % _DAY_US:
-        raise _UnfoldedError
+        raise UnfoldedError
     days = dt.timedelta(days=length // _DAY_US) if abs(length) < _DAY_US * 10**8 else None
     try:
         if days is None:
-            raise _UnfoldedError
+            raise UnfoldedError
         return day + days if e.op == "+" else day - days
     except OverflowError:
-        raise _UnfoldedError from None
+        raise UnfoldedError from None
 
 
 def cast(a: Literal, wanted: DataType) -> object:
@@ -165,16 +156,16 @@ def cast(a: Literal, wanted: DataType) -> object:
     if kind is Kind.STRING:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        raise _UnfoldedError
+        raise UnfoldedError
     if kind is Kind.TIMESTAMP and isinstance(value, dt.date):
         return (value - _EPOCH_DAY).days * _DAY_US
     if kind is Kind.DATE and isinstance(value, int):
         try:
             return _EPOCH_DAY + dt.timedelta(days=value // _DAY_US)
         except OverflowError:
-            raise _UnfoldedError from None
+            raise UnfoldedError from None
     if not isinstance(value, (int, float, Decimal)):
-        raise _UnfoldedError
+        raise UnfoldedError
     if kind is Kind.DOUBLE:
         return float(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -189,27 +180,13 @@ def cast(a: Literal, wanted: DataType) -> object:
             Decimal(1).scaleb(-wanted.scale), context=Context(prec=400, rounding=ROUND_HALF_UP)
         )
         return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None
-    raise _UnfoldedError
+    raise UnfoldedError
 
 
 def compare(op: str, left: Literal, right: Literal) -> bool:
     """A comparison of two literals that are not NULL, exact for numbers of any two types."""
-    order = _order(left.value, right.value)
-    return {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[op]
-
-
-def _order(a: object, b: object) -> int:
-    if isinstance(a, str) and isinstance(b, str):
-        x, y = a.encode(), b.encode()
-        return (x > y) - (x < y)
-    if isinstance(a, dt.date) and isinstance(b, dt.date):
-        return (a > b) - (a < b)
-    if not isinstance(a, (int, float, Decimal)) or not isinstance(b, (int, float, Decimal)):
-        raise _UnfoldedError
-    a_nan, b_nan = a != a, b != b
-    if a_nan or b_nan:  # NaN equals itself and lies above everything
-        return int(a_nan) - int(b_nan)
-    return (a > b) - (a < b)  # Python compares int, float and Decimal exactly
+    found = order(left.value, right.value)
+    return {"=": found == 0, "<>": found != 0, "<": found < 0, "<=": found <= 0, ">": found > 0, ">=": found >= 0}[op]
 
 
 def like(text: str, pattern: str) -> bool:

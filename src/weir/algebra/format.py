@@ -13,35 +13,9 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-from weir.algebra.nodes import (
-    Absolute,
-    Aggregate,
-    And,
-    Arithmetic,
-    Bound,
-    Cast,
-    ColumnRef,
-    Comparison,
-    Distinct,
-    Expression,
-    GroupBy,
-    IsNull,
-    Join,
-    Like,
-    Literal,
-    Negate,
-    Node,
-    Not,
-    Or,
-    Param,
-    Project,
-    Query,
-    Scan,
-    Select,
-    SetOperation,
-    Threshold,
-    Window,
-)
+from weir.algebra import nodes
+from weir.algebra.functions import SIGNATURES
+from weir.algebra.nodes import Expression, Literal, Node, Param, Window
 from weir.algebra.rebuild import inputs, scans
 from weir.algebra.schema import Kind
 
@@ -67,6 +41,10 @@ _RESERVED_WORDS = (
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
 Names = Mapping[int, str]  # what each source occurrence is called
+
+
+class MaskedNames(dict[int, str]):
+    """Names for a text that tells no constants apart: each is written as `:c`."""
 
 
 def quoted(name: str) -> str:
@@ -141,34 +119,36 @@ def expression_text(e: Expression, names: Names) -> str:
 
 def _text(e: Expression, names: Names) -> tuple[str, int]:
     """Text and how tightly its outermost operator binds."""
-    if isinstance(e, ColumnRef):
+    if isinstance(e, (Literal, Param)) and isinstance(names, MaskedNames):
+        return ":c", _ATOM
+    if isinstance(e, nodes.ColumnRef):
         return f"{quoted(names[e.source])}.{quoted(e.name)}", _ATOM
     if isinstance(e, Param):
         return _param_text(e), _ATOM
     if isinstance(e, Literal):
         text = literal_text(e)
         return text, _UNARY if text.startswith("-") else _ATOM
-    if isinstance(e, (And, Or)):
-        level, word = (_AND, " AND ") if isinstance(e, And) else (_OR, " OR ")
+    if isinstance(e, (nodes.And, nodes.Or)):
+        level, word = (_AND, " AND ") if isinstance(e, nodes.And) else (_OR, " OR ")
         return word.join([_inside(a, level + 1, names) for a in e.args]), level
-    if isinstance(e, Not):
+    if isinstance(e, nodes.Not):
         return f"NOT {_inside(e.arg, _NOT, names)}", _NOT
-    if isinstance(e, Comparison):
+    if isinstance(e, nodes.Comparison):
         return f"{_side(e.left, names)} {e.op} {_side(e.right, names)}", _COMPARE
-    if isinstance(e, Threshold):
+    if isinstance(e, nodes.Threshold):
         return f"least c with {_side(e.left, names)} {e.op} {_inside(e.right, _ADD, names)} + c", _COMPARE
-    if isinstance(e, Like):
+    if isinstance(e, nodes.Like):
         return f"{_inside(e.arg, _ADD, names)} LIKE {_inside(e.pattern, _ADD, names)}", _COMPARE
-    if isinstance(e, IsNull):
+    if isinstance(e, nodes.IsNull):
         return f"{_inside(e.arg, _ADD, names)} IS NULL", _COMPARE
-    if isinstance(e, Arithmetic):
+    if isinstance(e, nodes.Arithmetic):
         level = _ARITHMETIC_LEVEL[e.op]
         return f"{_inside(e.left, level, names)} {e.op} {_inside(e.right, level + 1, names)}", level
-    if isinstance(e, Negate):
+    if isinstance(e, nodes.Negate):
         return f"-{_inside(e.arg, _ATOM, names)}", _UNARY
-    if isinstance(e, Absolute):
-        return f"abs({_text(e.arg, names)[0]})", _ATOM
-    if isinstance(e, Cast):
+    if isinstance(e, nodes.Call):
+        return _call_text(e, names), _ATOM
+    if isinstance(e, nodes.Cast):
         return f"CAST({_text(e.arg, names)[0]} AS {e.type})", _ATOM
     return _aggregate_text(e, names), _ATOM
 
@@ -182,14 +162,22 @@ def _param_text(e: Param) -> str:
     return f"INTERVAL :{e.name} {unit}"
 
 
-def _aggregate_text(e: Aggregate, names: Names) -> str:
+def _call_text(e: nodes.Call, names: Names) -> str:
+    args = [_text(arg, names)[0] for arg in e.args]
+    written = SIGNATURES[e.function].written
+    return f"{e.function}({', '.join(args)})" if written is None else written(args)
+
+
+def _aggregate_text(e: nodes.Aggregate, names: Names) -> str:
     if e.arg is None:
         return "count(*)"
     return f"{e.function}({'DISTINCT ' if e.distinct else ''}{_text(e.arg, names)[0]})"
 
 
 def _side(e: Expression, names: Names) -> str:
-    return _constant_text(e) if isinstance(e, Literal) else _inside(e, _ADD, names)
+    if isinstance(e, Literal) and not isinstance(names, MaskedNames):
+        return _constant_text(e)
+    return _inside(e, _ADD, names)
 
 
 def _inside(e: Expression, level: int, names: Names) -> str:
@@ -206,7 +194,7 @@ def window_text(window: Window) -> str:
     return f"[BEGIN {_edge(window.begin)} END {_edge(window.end)}]"
 
 
-def _edge(bound: Bound | None) -> str:
+def _edge(bound: nodes.Bound | None) -> str:
     if bound is None:
         return "NOW"
     if not bound.relative:
@@ -226,7 +214,7 @@ def _absolute_edge(moment: Literal | Param) -> str:
     return _text(moment, {})[0]
 
 
-def scan_text(scan: Scan, name: str) -> str:
+def scan_text(scan: nodes.Scan, name: str) -> str:
     """One source of FROM."""
     parts = [quoted(scan.relation), window_text(scan.window)]
     if name.lower() != scan.relation.lower():
@@ -234,31 +222,31 @@ def scan_text(scan: Scan, name: str) -> str:
     return " ".join(p for p in parts if p)
 
 
-def sql_text(query: Query) -> str:
+def sql_text(query: nodes.Query) -> str:
     """The whole query in the language, windows at their sources."""
     return node_sql(query.root, {s.source: s.alias for s in query.sources})
 
 
 def node_sql(node: Node, names: Names) -> str:
     """One SELECT or a set operation of several."""
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         word = node.kind.upper() + (" ALL" if node.all else "")
         right = node_sql(node.right, names)
         left = node_sql(node.left, names)
-        if isinstance(node.left, SetOperation) and (node.left.kind, node.left.all) != (node.kind, node.all):
+        if isinstance(node.left, nodes.SetOperation) and (node.left.kind, node.left.all) != (node.kind, node.all):
             left = f"({left})"
-        if isinstance(node.right, SetOperation):
+        if isinstance(node.right, nodes.SetOperation):
             right = f"({right})"
         return f"{left} {word} {right}"
-    distinct = isinstance(node, Distinct)
-    body = node.child if isinstance(node, Distinct) else node
-    assert isinstance(body, (Project, GroupBy)), "a SELECT is a Project or a GroupBy"
+    distinct = isinstance(node, nodes.Distinct)
+    body = node.child if isinstance(node, nodes.Distinct) else node
+    assert isinstance(body, (nodes.Project, nodes.GroupBy)), "a SELECT is a Project or a GroupBy"
     parts = ["SELECT DISTINCT" if distinct else "SELECT", _columns_text(body.columns, names)]
     parts += ["FROM", ", ".join(scan_text(s, names[s.source]) for s in scans(body.child))]
     conditions = conjuncts(body.child)
     if conditions:
-        parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else And(conditions), names)[0]]
-    if isinstance(body, GroupBy):
+        parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else nodes.And(conditions), names)[0]]
+    if isinstance(body, nodes.GroupBy):
         if body.keys:
             parts += ["GROUP BY", ", ".join(_key_text(k, names) for k in body.keys)]
         if body.having is not None:
@@ -274,27 +262,27 @@ def _key_text(key: Expression, names: Names) -> str:
 
 def conjuncts(node: Node) -> tuple[Expression, ...]:
     """Every condition below the select list, joins and selections alike."""
-    if isinstance(node, Select):
+    if isinstance(node, nodes.Select):
         return (*conjuncts(node.child), *_terms(node.predicate))
-    if isinstance(node, Join):
+    if isinstance(node, nodes.Join):
         own = () if node.predicate is None else _terms(node.predicate)
         return (*(c for child in node.children for c in conjuncts(child)), *own)
     return ()
 
 
 def _terms(e: Expression) -> tuple[Expression, ...]:
-    return tuple(term for arg in e.args for term in _terms(arg)) if isinstance(e, And) else (e,)
+    return tuple(term for arg in e.args for term in _terms(arg)) if isinstance(e, nodes.And) else (e,)
 
 
 def _columns_text(columns: tuple[tuple[str, Expression], ...], names: Names) -> str:
     shown: list[str] = []
     for name, e in columns:
-        plain = isinstance(e, ColumnRef) and e.name == name
+        plain = isinstance(e, nodes.ColumnRef) and e.name == name
         shown.append(_text(e, names)[0] + ("" if plain else f" AS {quoted(name)}"))
     return ", ".join(shown)
 
 
-def tree_text(query: Query, note: Callable[[Node], str] = lambda _node: "") -> str:
+def tree_text(query: nodes.Query, note: Callable[[Node], str] = lambda _node: "") -> str:
     """The operators as an indented tree; `note` may say something about the edge above each of them."""
     names = {s.source: s.alias for s in query.sources}
     lines: list[str] = []
@@ -311,17 +299,17 @@ def tree_text(query: Query, note: Callable[[Node], str] = lambda _node: "") -> s
 
 def operator_text(node: Node, names: Names) -> str:
     """One operator without its inputs."""
-    if isinstance(node, Scan):
+    if isinstance(node, nodes.Scan):
         return f"{'table' if node.is_table else 'scan'} {scan_text(node, names[node.source])}"
-    if isinstance(node, Select):
+    if isinstance(node, nodes.Select):
         return f"select {_text(node.predicate, names)[0]}"
-    if isinstance(node, Project):
+    if isinstance(node, nodes.Project):
         return f"project {_columns_text(node.columns, names)}"
-    if isinstance(node, Join):
+    if isinstance(node, nodes.Join):
         return "join " + ("(every pair)" if node.predicate is None else _text(node.predicate, names)[0])
-    if isinstance(node, Distinct):
+    if isinstance(node, nodes.Distinct):
         return "distinct"
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         return f"{node.kind}{' all' if node.all else ''}"
     keys = ", ".join(_text(k, names)[0] for k in node.keys)
     having = "" if node.having is None else f" having {_text(node.having, names)[0]}"

@@ -7,8 +7,10 @@ BETWEEN and IN do not occur: they are lowered to AND and OR of comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import Field, dataclass, fields
+from operator import attrgetter
+from typing import Any, get_args
 
 from weir.algebra.schema import BOOLEAN, DOUBLE, Column, DataType
 
@@ -59,8 +61,11 @@ class Negate:
 
 
 @dataclass(frozen=True, slots=True)
-class Absolute:
-    arg: Expression
+class Call:
+    """A function of `weir.algebra.functions`; CASE WHEN a THEN b … ELSE z END is case(a, b, …, z)."""
+
+    function: str
+    args: tuple[Expression, ...]
     type: DataType
 
 
@@ -133,7 +138,7 @@ Expression = (
     | Param
     | Arithmetic
     | Negate
-    | Absolute
+    | Call
     | Cast
     | Comparison
     | Threshold
@@ -146,19 +151,59 @@ Expression = (
 )
 
 
+EXPRESSIONS: tuple[type[Any], ...] = get_args(Expression)  # every class of node
+
+
+def _holds_operands(field: Field[Any]) -> bool:
+    return "Expression" in field.type or field.type == "Literal | Param"
+
+
+def _reader(node: type[Any]) -> Callable[[Any], tuple[Expression, ...]]:
+    """How the operands of a class of nodes are read: its fields say which they are."""
+    operands = [f for f in fields(node) if _holds_operands(f)]
+    if not operands:
+        return lambda _: ()
+    read: Callable[[Any], Any] = attrgetter(*(f.name for f in operands))
+    if len(operands) > 1 or "tuple" in operands[0].type:
+        return read
+    if "None" in operands[0].type:
+        return lambda e: () if read(e) is None else (read(e),)
+    return lambda e: (read(e),)
+
+
+def _writer(node: type[Any]) -> Callable[[Any, tuple[Expression, ...]], Expression]:
+    """How a node with other operands is made."""
+    of_fields = [(f.name, _holds_operands(f), "tuple" in f.type) for f in fields(node)]
+
+    def write(e: Any, operands: tuple[Expression, ...]) -> Expression:
+        given = iter(operands)
+        parts = [
+            getattr(e, name) if not is_operand else operands if is_many else next(given)
+            for name, is_operand, is_many in of_fields
+        ]
+        made: Expression = node(*parts)
+        return made
+
+    return write
+
+
+_READERS = {node: _reader(node) for node in EXPRESSIONS}
+_WRITERS = {node: _writer(node) for node in EXPRESSIONS}
+
+
 def children(e: Expression) -> tuple[Expression, ...]:
     """The direct operands of an expression."""
-    if isinstance(e, (Arithmetic, Comparison, Threshold)):
-        return (e.left, e.right)
-    if isinstance(e, (And, Or)):
-        return e.args
-    if isinstance(e, Like):
-        return (e.arg, e.pattern)
-    if isinstance(e, (Negate, Absolute, Cast, IsNull, Not)):
-        return (e.arg,)
-    if isinstance(e, Aggregate):
-        return () if e.arg is None else (e.arg,)
-    return ()
+    return _READERS[type(e)](e)
+
+
+def with_children(e: Expression, operands: tuple[Expression, ...]) -> Expression:
+    """The same operator over other operands, as many as it has."""
+    return _WRITERS[type(e)](e, operands) if operands else e
+
+
+def absolute_of(e: Expression) -> Expression | None:
+    """The x of abs(x), which bounds a difference on both sides."""
+    return e.args[0] if isinstance(e, Call) and e.function == "abs" else None
 
 
 def conjunction(terms: Sequence[Expression]) -> Expression:
@@ -179,7 +224,7 @@ def walk(e: Expression) -> Iterator[Expression]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        stack += children(node)[::-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,30 +11,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weir.algebra.nodes import (
-    Absolute,
-    Aggregate,
-    And,
-    Arithmetic,
-    Cast,
-    Comparison,
     Distinct,
     Expression,
     GroupBy,
-    IsNull,
     Join,
-    Like,
-    Literal,
-    Negate,
     Node,
-    Not,
-    Or,
-    Param,
     Project,
     Scan,
     Select,
     SetOperation,
-    Threshold,
     children,
+    with_children,
 )
 
 Rewrite = Callable[[Expression], Expression]
@@ -43,24 +30,13 @@ Rewrite = Callable[[Expression], Expression]
 def rebuild(e: Expression, change: Rewrite) -> Expression:
     """`change` applied to every part, operands before what they are operands of."""
     before = children(e)
+    if not before:
+        return change(e)
     after = tuple([rebuild(c, change) for c in before])
-    return change(e if all(a is b for a, b in zip(after, before, strict=True)) else with_children(e, after))
-
-
-def with_children(e: Expression, args: tuple[Expression, ...]) -> Expression:
-    """The same operator over other operands."""
-    if isinstance(e, (Arithmetic, Comparison, Threshold)):
-        return replace(e, left=args[0], right=args[1])
-    if isinstance(e, (And, Or)):
-        return replace(e, args=args)
-    if isinstance(e, Like):
-        assert isinstance(args[1], (Literal, Param)), "a LIKE pattern is a constant"
-        return replace(e, arg=args[0], pattern=args[1])
-    if isinstance(e, (Negate, Absolute, Cast, IsNull, Not)):
-        return replace(e, arg=args[0])
-    if isinstance(e, Aggregate) and args:
-        return replace(e, arg=args[0])
-    return e
+    for a, b in zip(after, before, strict=True):
+        if a is not b:
+            return change(with_children(e, after))
+    return change(e)
 
 
 def rebuild_node(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -82,9 +58,9 @@ def rebuild_node(node: Node, change: Callable[[Node], Node]) -> Node:
 def map_expressions(node: Node, change: Rewrite) -> Node:
     """`change` applied to each whole expression that an operator of the tree holds."""
 
-    def grouped(n: Node) -> Node:
+    def visit(n: Node) -> Node:
         if not isinstance(n, GroupBy):
-            return n
+            return _with_row_expressions(n, change)
         return replace(
             n,
             keys=tuple(change(k) for k in n.keys),
@@ -92,7 +68,7 @@ def map_expressions(node: Node, change: Rewrite) -> Node:
             having=None if n.having is None else change(n.having),
         )
 
-    return rebuild_node(map_row_expressions(node, change), grouped)
+    return rebuild_node(node, visit)
 
 
 def map_row_expressions(node: Node, change: Rewrite) -> Node:
@@ -101,16 +77,17 @@ def map_row_expressions(node: Node, change: Rewrite) -> Node:
     Group-bys are left alone: a rewritten column might no longer contain the keys that it is made of.
     """
 
-    def visit(n: Node) -> Node:
-        if isinstance(n, Select):
-            return replace(n, predicate=change(n.predicate))
-        if isinstance(n, Join):
-            return n if n.predicate is None else replace(n, predicate=change(n.predicate))
-        if isinstance(n, Project):
-            return replace(n, columns=tuple((name, change(e)) for name, e in n.columns))
-        return n
+    return rebuild_node(node, lambda n: _with_row_expressions(n, change))
 
-    return rebuild_node(node, visit)
+
+def _with_row_expressions(n: Node, change: Rewrite) -> Node:
+    if isinstance(n, Select):
+        return replace(n, predicate=change(n.predicate))
+    if isinstance(n, Join):
+        return n if n.predicate is None else replace(n, predicate=change(n.predicate))
+    if isinstance(n, Project):
+        return replace(n, columns=tuple((name, change(e)) for name, e in n.columns))
+    return n
 
 
 def inputs(node: Node) -> tuple[Node, ...]:

@@ -25,6 +25,10 @@ class Kind(enum.Enum):
     INTERVAL = "interval"
     NULL = "null"  # the type of a bare NULL
 
+    __hash__ = (
+        object.__hash__
+    )  # there is one object of each; Enum's own looks its name up, for every type that is hashed
+
 
 @dataclass(frozen=True, slots=True)
 class DataType:

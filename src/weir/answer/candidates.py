@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import Absolute, Arithmetic, ColumnRef, Comparison, Expression, Negate, Not, walk
+from weir.algebra.nodes import Arithmetic, ColumnRef, Comparison, Expression, Negate, Not, absolute_of, walk
 from weir.algebra.schema import DataType, Kind
 from weir.values.columns import DAY_US, column_operand, to_double
 
@@ -202,12 +202,12 @@ def _sums(condition: Expression, second: int) -> Iterator[_Sum]:
         return
     left, right, op = condition.left, condition.right, condition.op
     op = _OPPOSITE[op] if flips else op
-    if isinstance(right, Absolute):
+    if absolute_of(right) is not None:
         left, right, op = right, left, _MIRRORED[op]
-    if isinstance(left, Absolute):
+    if (inner := absolute_of(left)) is not None:
         if op in ("<", "<="):
-            yield from _sum([*_terms(left.arg, 1), *_terms(right, -1)], op, second)
-            yield from _sum([*_terms(left.arg, 1), *_terms(right, 1)], _MIRRORED[op], second)
+            yield from _sum([*_terms(inner, 1), *_terms(right, -1)], op, second)
+            yield from _sum([*_terms(inner, 1), *_terms(right, 1)], _MIRRORED[op], second)
         return
     yield from _sum([*_terms(left, 1), *_terms(right, -1)], op, second)
 

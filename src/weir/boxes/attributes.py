@@ -14,12 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.nodes import ColumnRef, Expression, Literal, Param, walk
+from weir.algebra.nodes import ColumnRef, Expression, Literal, Param, children, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import DataType, Kind
 from weir.errors import RegisterError
 from weir.store.row_files import arrow_type
 from weir.values.codec import canonical
+from weir.values.columns import distinct_rows
 
 Ints = npt.NDArray[np.int64]
 
@@ -75,7 +76,13 @@ def params_of(e: Expression) -> tuple[Param, ...]:
 
 def is_constant(e: Expression) -> bool:
     """Whether no column occurs in it."""
-    return not any(isinstance(n, ColumnRef) for n in walk(e))
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ColumnRef):
+            return False
+        stack += children(part)
+    return True
 
 
 def sources_of(e: Expression) -> set[int]:
@@ -98,17 +105,6 @@ def constants_column(constants: pa.Table, param: Param) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     wanted = arrow_type(param.type)
     return array if array.type == wanted else array.cast(wanted)
-
-
-def distinct_rows(columns: list[pa.Array]) -> tuple[Ints, Ints]:
-    """Row numbers of the distinct combinations, and for each row which of them it is."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        combined = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        _, codes = np.unique(combined, return_inverse=True)
-    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    return firsts, inverse
 
 
 def _python_values(array: pa.Array, param: Param) -> list[object]:

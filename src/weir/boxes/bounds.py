@@ -194,7 +194,7 @@ def _divided(values: Ints, divisor: int) -> Places:
 
 def doubles_of(constants: pa.Array) -> Doubles:
     """Constants that are doubles; what stands at a NULL is 0."""
-    values: Doubles = constants.fill_null(0.0).to_numpy()
+    values: Doubles = (constants.fill_null(0.0) if constants.null_count else constants).to_numpy()
     return values
 
 

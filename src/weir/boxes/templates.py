@@ -26,26 +26,13 @@ query. ARCHITECTURE.md, "From predicate to index"; PSoup 4.2.2 has the predicate
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 import pyarrow as pa
 
-from weir.algebra.nodes import (
-    Absolute,
-    And,
-    Arithmetic,
-    Cast,
-    Comparison,
-    Expression,
-    IsNull,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Threshold,
-)
+from weir.algebra import nodes
+from weir.algebra.nodes import Comparison, Expression, Literal, Negate, Not
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, DataType, Kind
 from weir.boxes.attributes import is_constant, params_of, sources_of
 from weir.boxes.bounds import DAY_US, comparable
@@ -76,13 +63,14 @@ class Step:
 class Atom:
     """A constraint on one attribute: `attribute`, taken through `steps`, op `bound`."""
 
-    attribute: Expression
+    # Atoms are looked up to find equal ones; op and bound nearly always tell them apart, so only these are hashed.
+    attribute: Expression = field(hash=False)
     op: str  # = <> < <= > >= like, or known (not NULL)
-    meaning: Expression  # the part of the predicate that it stands for
+    meaning: Expression = field(hash=False)  # the part of the predicate that it stands for
     bound: Expression | None = None
-    compared: DataType = BOOLEAN  # the type of what is compared with the bound
-    steps: tuple[Step, ...] = ()  # the outermost first
-    moved: tuple[Expression, ...] = ()  # constants brought to the other side of op, so they must not be too large
+    compared: DataType = field(default=BOOLEAN, hash=False)  # the type of what is compared with the bound
+    steps: tuple[Step, ...] = field(default=(), hash=False)  # the outermost first
+    moved: tuple[Expression, ...] = field(default=(), hash=False)  # to the other side of op: must not be too large
     is_guarded: bool = False  # it says what it means only while the rows' numbers are not too large
     has_slack: bool = False  # the bound is moved outwards, because sums of doubles round
 
@@ -158,17 +146,17 @@ class _Writer:
         """The ways in which `e` is true (wanted), or false."""
         if isinstance(e, Not):
             return self.terms(e.arg, not wanted)
-        if isinstance(e, (And, Or)) and not is_constant(e):
+        if isinstance(e, (nodes.And, nodes.Or)) and not is_constant(e):
             parts = (self.terms(arg, wanted) for arg in e.args)
-            return self._all(parts) if isinstance(e, And) == wanted else self._any(parts)
+            return self._all(parts) if isinstance(e, nodes.And) == wanted else self._any(parts)
         if is_constant(e):
             return _guard(e if wanted else Not(e))
         if isinstance(e, Comparison):
             return _comparison(e, wanted, self.hints)
-        if isinstance(e, IsNull) and not wanted:
+        if isinstance(e, nodes.IsNull) and not wanted:
             attribute, steps = _solved(e.arg)
             return [(Atom(attribute, "known", Not(e), None, e.arg.type, steps),)]
-        if isinstance(e, Like) and wanted and not params_of(e.arg):
+        if isinstance(e, nodes.Like) and wanted and not params_of(e.arg):
             return [(Atom(e.arg, "like", e, e.pattern),)]
         return _boolean(e, wanted)
 
@@ -217,9 +205,9 @@ def _comparison(e: Comparison, wanted: bool, hints: bool) -> list[_Terms]:
         op, left, right, moved, is_guarded = found
     if not is_constant(right) or not comparable(left.type, right.type):
         return _boolean(e, wanted)
-    if isinstance(left, Absolute) and op in ("<", "<=") and len(sources_of(left)) > 1:
-        below = _interval(left.arg, op, left.arg, right, ())
-        above = _interval(left.arg, MIRRORED[op], left.arg, Negate(right, right.type), ())
+    if (inner := nodes.absolute_of(left)) is not None and op in ("<", "<=") and len(sources_of(left)) > 1:
+        below = _interval(inner, op, inner, right, ())
+        above = _interval(inner, MIRRORED[op], inner, Negate(right, right.type), ())
         if right.type.kind is not Kind.DOUBLE:
             return [(below, above)]
         # NaN is above all numbers, but −NaN is not below them.
@@ -244,7 +232,7 @@ def _doubles(of: Rounded, meaning: Expression, hints: bool) -> list[_Terms]:
         return [terms for op in "<>" for terms in _doubles(of._replace(op=op), meaning, False)]
     for op in ops:
         # a < b + c is true from some c on; a >= b + c below that.
-        attribute = Threshold("<" if op in ("<", ">=") else "<=", of.a, of.b)
+        attribute = nodes.Threshold("<" if op in ("<", ">=") else "<=", of.a, of.b)
         found.append(Atom(attribute, "<=" if op in ("<", "<=") else ">", meaning, of.c, DOUBLE, moved=(of.c,)))
     return [tuple(found)]
 
@@ -279,9 +267,9 @@ def _last_steps(e: Expression) -> tuple[Expression, list[Step]] | None:
     zero = Literal(0, BIGINT)
     if isinstance(e, Negate) and kind in (*_WHOLE, Kind.INTERVAL):
         return e.arg, [Step("c - x", zero, e.type)]
-    if isinstance(e, Cast):
+    if isinstance(e, nodes.Cast):
         return _cast_steps(e)
-    if not isinstance(e, Arithmetic) or is_constant(e.left) == is_constant(e.right):
+    if not isinstance(e, nodes.Arithmetic) or is_constant(e.left) == is_constant(e.right):
         return None
     x, c = (e.right, e.left) if is_constant(e.left) else (e.left, e.right)
     if e.op == "*" and kind in (Kind.BIGINT, Kind.DECIMAL):
@@ -302,7 +290,7 @@ def _last_steps(e: Expression) -> tuple[Expression, list[Step]] | None:
     return x, [moved] if widened == 1 else [moved, Step("x * c", Literal(widened, BIGINT), BIGINT)]
 
 
-def _cast_steps(e: Cast) -> tuple[Expression, list[Step]] | None:
+def _cast_steps(e: nodes.Cast) -> tuple[Expression, list[Step]] | None:
     source, target = e.arg.type.kind, e.type.kind
     day = Literal(DAY_US, BIGINT)
     if source in (Kind.INT, Kind.BIGINT) and target in _WHOLE:

@@ -64,11 +64,13 @@ class NoFinishError(Exception):
     """A query has a part that no finish can do yet; the text says why."""
 
 
-@lru_cache(maxsize=4096)
 def cores_of(query: Query) -> Cores:
     """The cores of a query and its finish; NoFinishError if there is none."""
-    if isinstance(query.root, Project):
-        return Cores((query,), CoreRows(0))
+    return Cores((query,), CoreRows(0)) if isinstance(query.root, Project) else _several(query)
+
+
+@lru_cache(maxsize=4096)
+def _several(query: Query) -> Cores:
     found: list[Query] = []
     finish = _finish(drop_distinct(query).root, query.text, found)
     return Cores(tuple(found), finish)

@@ -15,21 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.nodes import Literal, Param, Query, Window
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INT,
-    INTERVAL,
-    STRING,
-    TIMESTAMP,
-    Catalog,
-    DataType,
-    Kind,
-    Stream,
-    decimal,
-)
+from weir.algebra.schema import Catalog, DataType, Kind, Stream, decimal
 from weir.errors import RegisterError, did_you_mean
 from weir.families.contract import Checked
 from weir.plan.classify import Classified, check_windows, classify, refused
@@ -39,6 +25,18 @@ from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import Shape, shape_of
 from weir.store.row_files import arrow_type
+
+# By kind what pyarrow calls the types that are of it; the first that fits is taken.
+_ARROW_TYPES = {
+    Kind.BOOLEAN: ("boolean",),
+    Kind.BIGINT: ("int64", "uint32", "uint64"),
+    Kind.INT: ("integer",),
+    Kind.DOUBLE: ("floating",),
+    Kind.STRING: ("string", "large_string", "string_view"),
+    Kind.DATE: ("date",),
+    Kind.TIMESTAMP: ("timestamp",),
+    Kind.INTERVAL: ("duration",),
+}
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,7 @@ def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
     columns = {}
     for k, (slot, type) in enumerate(zip(planned.shape.slots, planned.shape.types, strict=True)):
         if isinstance(slot, Literal):
-            columns[f"c{k}"] = pa.repeat(literal_scalar(slot, type), count)
+            columns[f"c{k}"] = literal_array(slot, type) if count == 1 else pa.repeat(literal_scalar(slot, type), count)
         else:
             assert params is not None
             columns[f"c{k}"] = _convert(params.column(slot.name), slot, type)
@@ -159,13 +157,16 @@ def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
     return pa.table(columns)
 
 
+def literal_array(literal: Literal, type: DataType) -> pa.Array:
+    """A constant as an Arrow array of its slot's type, with one value."""
+    if type.kind is Kind.TIMESTAMP:
+        return pa.array([literal.value], pa.int64()).cast(arrow_type(type))
+    return pa.array([literal.value], arrow_type(type))
+
+
 def literal_scalar(literal: Literal, type: DataType) -> pa.Scalar:
     """A constant as an Arrow scalar of its slot's type."""
-    if literal.value is None:
-        return pa.scalar(None, arrow_type(type))
-    if type.kind is Kind.TIMESTAMP:
-        return pa.scalar(literal.value, pa.int64()).cast(arrow_type(type))
-    return pa.scalar(literal.value, arrow_type(type))
+    return literal_array(literal, type)[0]
 
 
 def constant_value(scalar: pa.Scalar, type: DataType) -> object:
@@ -204,22 +205,9 @@ def is_number(type: pa.DataType) -> bool:
 
 def type_of(arrow: pa.DataType) -> DataType | None:
     """The language's type of a parameter column; None when the query must say it (a column of NULLs)."""
-    for test, type in (
-        (pa.types.is_boolean, BOOLEAN),
-        (pa.types.is_int64, BIGINT),
-        (pa.types.is_uint32, BIGINT),
-        (pa.types.is_uint64, BIGINT),
-        (pa.types.is_integer, INT),
-        (pa.types.is_floating, DOUBLE),
-        (pa.types.is_string, STRING),
-        (pa.types.is_large_string, STRING),
-        (pa.types.is_string_view, STRING),
-        (pa.types.is_date, DATE),
-        (pa.types.is_timestamp, TIMESTAMP),
-        (pa.types.is_duration, INTERVAL),
-    ):
-        if test(arrow):
-            return type
+    for kind, words in _ARROW_TYPES.items():
+        if any(getattr(pa.types, f"is_{word}")(arrow) for word in words):
+            return DataType(kind)
     if pa.types.is_decimal(arrow) and arrow.precision <= 18:
         return decimal(arrow.precision, arrow.scale)
     if pa.types.is_null(arrow):

@@ -16,30 +16,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from weir.algebra.format import conjuncts, expression_text, node_sql, window_text
-from weir.algebra.nodes import (
-    And,
-    Arithmetic,
-    ColumnRef,
-    Comparison,
-    Distinct,
-    Expression,
-    GroupBy,
-    Join,
-    Literal,
-    Node,
-    Or,
-    Param,
-    Project,
-    Query,
-    Scan,
-    Select,
-    SetOperation,
-    Window,
-    conjunction,
-    disjunction,
-    walk,
-)
+from weir.algebra import nodes
+from weir.algebra.format import MaskedNames, conjuncts, expression_text, node_sql, window_text
+from weir.algebra.nodes import Expression, Node, Scan, Window, walk
 from weir.algebra.rebuild import map_expressions, rebuild, rebuild_node, scans
 from weir.algebra.schema import BOOLEAN, Column, DataType
 
@@ -47,50 +26,46 @@ _ORDERS_MAX = 120  # orders of sources that are alike; beyond it the order of th
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def canonical(query: Query) -> Query:
+def canonical(query: nodes.Query) -> nodes.Query:
     """The query in its one form; sources are called s0, s1, … in the order of its text."""
     return _renumbered(_ordered(query.root), query)
 
 
 def _ordered(node: Node) -> Node:
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         return _ordered_operands(replace(node, left=_ordered(node.left), right=_ordered(node.right)))
-    if isinstance(node, Distinct):
+    if isinstance(node, nodes.Distinct):
         return replace(node, child=_ordered(node.child))
-    assert isinstance(node, (Project, GroupBy))
+    assert isinstance(node, (nodes.Project, nodes.GroupBy))
     return _ordered_select(node)
 
 
 # One SELECT.
 
 
-def _ordered_select(node: Project | GroupBy) -> Node:
+def _ordered_select(node: nodes.Project | nodes.GroupBy) -> Node:
     """The least text over all orders of its sources."""
-    best: tuple[str, Node] | None = None
-    for order in _orders(node.child):
-        names = {scan.source: f"s{i}" for i, scan in enumerate(order)}
+    orders = list(_orders(node.child))
+    candidates = []
+    for order in orders:
+        names = MaskedNames((scan.source, f"s{i}") for i, scan in enumerate(order))
         candidate = _sorted_parts(node, order, names)
-        text = node_sql(_masked(candidate), names)
-        if best is None or text < best[0]:
-            best = (text, candidate)
-    assert best is not None
-    return best[1]
+        if len(orders) == 1:
+            return candidate
+        candidates.append((node_sql(_masked(candidate), names), candidate))
+    return min(candidates, key=lambda found: found[0])[1]
 
 
 def _orders(child: Node) -> Iterator[tuple[Scan, ...]]:
     """Every order of the sources that sorts them by relation, window and conditions of their own."""
-    local: dict[int, list[str]] = {}
-    for condition in conjuncts(child):
-        sources = {p.source for p in walk(condition) if isinstance(p, ColumnRef)}
-        if len(sources) == 1:
-            source = sources.pop()
-            names = {source: "s"}
-            local.setdefault(source, []).append(_mask_text(_settled(condition, names), names))
+    sources = scans(child)
+    seen = {scan.source: (scan.relation.lower(), window_text(_mask_window(scan.window))) for scan in sources}
+    local = _local_texts(child) if len(set(seen.values())) < len(sources) else {}
 
     def signature(scan: Scan) -> tuple[str, str, list[str]]:
-        return (scan.relation.lower(), window_text(_mask_window(scan.window)), sorted(local.get(scan.source, [])))
+        return (*seen[scan.source], sorted(local.get(scan.source, [])))
 
-    by_signature = sorted(scans(child), key=signature)
+    by_signature = sorted(sources, key=signature)
     groups = [list(g) for _, g in itertools.groupby(by_signature, key=signature)]
     count = 1
     for group in groups:
@@ -103,63 +78,77 @@ def _orders(child: Node) -> Iterator[tuple[Scan, ...]]:
         yield tuple(itertools.chain.from_iterable(choice))
 
 
-def _sorted_parts(node: Project | GroupBy, order: tuple[Scan, ...], names: dict[int, str]) -> Project | GroupBy:
+def _local_texts(child: Node) -> dict[int, list[str]]:
+    """By source the conditions that are about it alone."""
+    local: dict[int, list[str]] = {}
+    for condition in conjuncts(child):
+        sources = {p.source for p in walk(condition) if isinstance(p, nodes.ColumnRef)}
+        if len(sources) == 1:
+            names = MaskedNames({(source := sources.pop()): "s"})
+            local.setdefault(source, []).append(expression_text(_settled(condition, names), names))
+    return local
+
+
+def _sorted_parts(
+    node: nodes.Project | nodes.GroupBy, order: tuple[Scan, ...], names: MaskedNames
+) -> nodes.Project | nodes.GroupBy:
     def one(e: Expression) -> Expression:
         return _settled(e, names)
 
     conditions = conjuncts(node.child)
-    predicate = one(And(conditions) if len(conditions) > 1 else conditions[0]) if conditions else None
+    predicate = one(nodes.And(conditions) if len(conditions) > 1 else conditions[0]) if conditions else None
     child: Node
     if len(order) > 1:
-        child = Join(order, predicate)
+        child = nodes.Join(order, predicate)
     else:
-        child = order[0] if predicate is None else Select(order[0], predicate)
+        child = order[0] if predicate is None else nodes.Select(order[0], predicate)
     columns = tuple((name, one(e)) for name, e in node.columns)
-    if isinstance(node, Project):
-        return Project(child, columns)
-    keys = tuple(sorted(dict.fromkeys(one(k) for k in node.keys), key=lambda k: _mask_text(k, names)))
-    return GroupBy(child, keys, columns, None if node.having is None else one(node.having))
+    if isinstance(node, nodes.Project):
+        return nodes.Project(child, columns)
+    keys = tuple(sorted(dict.fromkeys(one(k) for k in node.keys), key=lambda k: expression_text(k, names)))
+    return nodes.GroupBy(child, keys, columns, None if node.having is None else one(node.having))
 
 
-def _settled(e: Expression, names: dict[int, str]) -> Expression:
+def _settled(e: Expression, names: MaskedNames) -> Expression:
     return rebuild(e, lambda part: _settle(part, names))
 
 
-def _settle(e: Expression, names: dict[int, str]) -> Expression:
+def _settle(e: Expression, names: MaskedNames) -> Expression:
     """One node whose operands are settled already."""
-    if isinstance(e, (And, Or)):
-        flat = conjunction(e.args) if isinstance(e, And) else disjunction(e.args)
-        assert isinstance(flat, (And, Or)), "it has at least two operands"
-        return replace(flat, args=tuple(sorted(flat.args, key=lambda a: _mask_text(a, names))))
-    if isinstance(e, Comparison):
-        left, right = _rank(e.left, names), _rank(e.right, names)
-        if left > right or (left == right and e.op in (">", ">=")):
-            return Comparison(_FLIPPED[e.op], e.right, e.left)
-    if isinstance(e, Arithmetic) and e.op in "+*" and _commutes(e) and _rank(e.left, names) > _rank(e.right, names):
-        return Arithmetic(e.op, e.right, e.left, e.type)
+    if isinstance(e, (nodes.And, nodes.Or)):
+        flat = nodes.conjunction(e.args) if isinstance(e, nodes.And) else nodes.disjunction(e.args)
+        assert isinstance(flat, (nodes.And, nodes.Or)), "it has at least two operands"
+        return replace(flat, args=tuple(sorted(flat.args, key=lambda a: expression_text(a, names))))
+    if isinstance(e, nodes.Comparison):
+        order = _order(e.left, e.right, names)
+        if order > 0 or (order == 0 and e.op in (">", ">=")):
+            return nodes.Comparison(_FLIPPED[e.op], e.right, e.left)
+    if isinstance(e, nodes.Arithmetic) and e.op in "+*" and _commutes(e) and _order(e.left, e.right, names) > 0:
+        return nodes.Arithmetic(e.op, e.right, e.left, e.type)
     return e
 
 
-def _commutes(e: Arithmetic) -> bool:
+def _commutes(e: nodes.Arithmetic) -> bool:
     """Numbers do; a time and an interval keep their order."""
     return e.left.type.is_numeric and e.right.type.is_numeric
 
 
-def _rank(e: Expression, names: dict[int, str]) -> tuple[bool, str]:
-    return isinstance(e, (Literal, Param)), _mask_text(e, names)
+def _order(left: Expression, right: Expression, names: MaskedNames) -> int:
+    """Constants come last, other operands in the order of their texts; positive if these are the wrong way round."""
+    of_left, of_right = (isinstance(e, (nodes.Literal, nodes.Param)) for e in (left, right))
+    if of_left or of_right:
+        return of_left - of_right
+    a, b = expression_text(left, names), expression_text(right, names)
+    return (a > b) - (a < b)
 
 
 # Constants have no say in any order.
 
-_MASK = Param("c", BOOLEAN)
-
-
-def _mask_text(e: Expression, names: dict[int, str]) -> str:
-    return expression_text(rebuild(e, _mask_one), names)
+_MASK = nodes.Param("c", BOOLEAN)
 
 
 def _mask_one(e: Expression) -> Expression:
-    return _MASK if isinstance(e, (Literal, Param)) else e
+    return _MASK if isinstance(e, (nodes.Literal, nodes.Param)) else e
 
 
 def _masked(node: Node) -> Node:
@@ -178,7 +167,7 @@ def _mask_window(window: Window) -> Window:
 # Set operations.
 
 
-def _ordered_operands(node: SetOperation) -> Node:
+def _ordered_operands(node: nodes.SetOperation) -> Node:
     """A chain of one commutative operation, sorted by text, left-deep again."""
     if node.kind == "except":
         return node
@@ -189,12 +178,12 @@ def _ordered_operands(node: SetOperation) -> Node:
     ordered = sorted(operands, key=_operand_text)
     result = ordered[0]
     for operand in ordered[1:]:
-        result = SetOperation(node.kind, node.all, result, operand)
+        result = nodes.SetOperation(node.kind, node.all, result, operand)
     return result
 
 
 def _chain(node: Node, kind: str, all_: bool) -> list[Node]:
-    if isinstance(node, SetOperation) and (node.kind, node.all) == (kind, all_):
+    if isinstance(node, nodes.SetOperation) and (node.kind, node.all) == (kind, all_):
         return [*_chain(node.left, kind, all_), *_chain(node.right, kind, all_)]
     return [node]
 
@@ -205,27 +194,29 @@ def _operand_text(node: Node) -> str:
 
 
 def _column_names(node: Node) -> tuple[str, ...]:
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         return _column_names(node.left)
-    if isinstance(node, Distinct):
+    if isinstance(node, nodes.Distinct):
         return _column_names(node.child)
-    assert isinstance(node, (Project, GroupBy))
+    assert isinstance(node, (nodes.Project, nodes.GroupBy))
     return tuple(name for name, _ in node.columns)
 
 
 # Numbers and names of sources.
 
 
-def _renumbered(root: Node, query: Query) -> Query:
+def _renumbered(root: Node, query: nodes.Query) -> nodes.Query:
     place = {scan.source: i for i, scan in enumerate(scans(root))}
 
     def column(e: Expression) -> Expression:
-        return replace(e, source=place[e.source]) if isinstance(e, ColumnRef) else e
+        return replace(e, source=place[e.source]) if isinstance(e, nodes.ColumnRef) else e
 
     def scan(n: Node) -> Node:
         return replace(n, source=place[n.source], alias=f"s{place[n.source]}") if isinstance(n, Scan) else n
 
-    root = rebuild_node(map_expressions(root, lambda e: rebuild(e, column)), scan)
+    if any(source != i for source, i in place.items()):
+        root = map_expressions(root, lambda e: rebuild(e, column))
+    root = rebuild_node(root, scan)
     types: list[DataType] = [c.type for c in query.output]
     output = tuple(Column(n, t) for n, t in zip(_column_names(root), types, strict=True))
-    return Query(root, scans(root), output, query.text)
+    return nodes.Query(root, scans(root), output, query.text)

@@ -9,15 +9,16 @@ levels. Cost: linear in the expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
 from weir.algebra.fold import fold, fold_one
+from weir.algebra.functions import MET, MOMENT, NAMED, TEXT, VALUE, Signature, Taken
 from weir.algebra.nodes import (
-    Absolute,
     Aggregate,
     Arithmetic,
+    Call,
     Cast,
     Comparison,
     Expression,
@@ -31,17 +32,7 @@ from weir.algebra.nodes import (
     disjunction,
     walk,
 )
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    DOUBLE,
-    INTERVAL,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    DataType,
-    Kind,
-)
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, types
 from weir.sql.position import refuse, start_of
@@ -50,23 +41,13 @@ from weir.sql.scope import NameFaultError, Scope
 from weir.sql.types import MismatchError
 from weir.sql.windows import read_unit
 
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_AGGREGATES: dict[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-}
-_FUNCTIONS = ("abs", "avg", "cast", "count", "max", "min", "sum")
+_Operators = dict[type[exp.Expr], str]
+_COMPARISONS: _Operators = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_ARITHMETIC: _Operators = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_AGGREGATES: _Operators = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
+_FUNCTIONS = tuple(sorted({"cast", "if", *_AGGREGATES.values(), *NAMED} - {"case"}))
+
+_Argument = exp.Expr | Expression | None  # of a call: still to be lowered, lowered, or left out
 
 
 class Expressions:
@@ -90,7 +71,10 @@ class Expressions:
             exp.Placeholder: self._param,
             exp.Interval: self._interval,
             exp.Neg: self._negate,
-            exp.Abs: self._absolute,
+            exp.Anonymous: self._function,
+            exp.DPipe: self._joined_texts,
+            exp.Case: self._case,
+            exp.If: self._if,
             exp.Cast: self._cast,
             exp.TryCast: self._cast,
             exp.Not: self._not,
@@ -168,7 +152,7 @@ class Expressions:
             if name.lower() in ("now", "current_timestamp"):
                 what, hint = REFUSED_NODES["CurrentTimestamp"]
                 return self.fail(f"{what} is not part of the language", node, hint)
-            hint = did_you_mean(name, _FUNCTIONS) or "functions: " + ", ".join(_FUNCTIONS)
+            hint = did_you_mean(name, _FUNCTIONS) or "docs/language.md lists the functions"
             return self.fail(f"there is no function '{name.lower()}'", node, hint)
         return self.fail(f"{kind.upper()} is not part of the language", node, "see docs/language.md for the grammar")
 
@@ -256,12 +240,6 @@ class Expressions:
             return literals.negate(e)
         return Negate(e, BIGINT if e.type.kind is Kind.INT else e.type)
 
-    def _absolute(self, node: exp.Expr, wanted: DataType | None) -> Expression:
-        e = self._operand(node.this, wanted)
-        if not (e.type.is_numeric or e.type.kind is Kind.INTERVAL):
-            raise self.fail(f"abs() takes a number or an interval, got {types.described(e)}", node)
-        return Absolute(e, BIGINT if e.type.kind is Kind.INT else e.type)
-
     def _operand(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         e = self.lower(node, wanted)
         if isinstance(e, Param) and types.is_open(e):
@@ -320,6 +298,92 @@ class Expressions:
         if constant is None:
             raise self.fail(f"'{text[:40]}' is no {wanted}", node, "write the constant without CAST")
         return fold(Cast(constant, wanted))
+
+    # Functions.
+
+    def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        signature = NAMED.get(node.name.lower())
+        if signature is None:
+            raise self._refused(node)
+        return self._call(signature, node.expressions, node, wanted)
+
+    def _joined_texts(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        """`a || b || c`; sqlglot nests it to the left."""
+        parts: list[exp.Expr] = []
+        part: exp.Expr = node
+        while isinstance(part, exp.DPipe):
+            parts.append(part.expression)
+            part = part.this
+        return self._call(NAMED["concat"], [part, *reversed(parts)], node, None)
+
+    def _if(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if node.args.get("false") is None:
+            raise self.fail("if() takes 3 arguments", node, "write if(condition, value, otherwise)")
+        return self._call(NAMED["case"], [node.this, node.args["true"], node.args["false"]], node, wanted)
+
+    def _case(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        """Both forms; in CASE x WHEN a THEN …, x is compared with each a."""
+        if node.this is not None and node.this.find(exp.Case) is not None:
+            # It is written out once for each WHEN, which would multiply.
+            raise self.fail("CASE compares what holds a CASE itself", node, "write CASE WHEN x = a THEN …")
+        args: list[_Argument] = []
+        for way in node.args["ifs"]:
+            args.append(way.this if node.this is None else self._compare("=", node.this, way.this))
+            args.append(way.args["true"])
+        return self._call(NAMED["case"], [*args, node.args.get("default")], node, wanted)
+
+    def _call(
+        self, signature: Signature, given: Sequence[_Argument], node: exp.Expr, wanted: DataType | None
+    ) -> Expression:
+        """A function of arguments, which are brought to the types that it takes."""
+        takes = signature.takes.of(len(given))
+        if takes is None:
+            raise self.fail(f"{signature.shown} takes {signature.takes.count_text}, got {len(given)}", node)
+        args: list[Expression] = []
+        for taken, arg in zip(takes, given, strict=True):
+            e = self._argument(arg, taken, wanted)
+            if taken is MET:
+                met, e = types.align(args[-1], e)
+                args[-1] = met if types.is_constant(met) else args[-1]
+            elif taken is not VALUE:
+                e = self._fitted(signature.shown, taken, e, arg if isinstance(arg, exp.Expr) else node, wanted)
+            args.append(e)
+        values = [k for k, taken in enumerate(takes) if taken is VALUE]
+        if values:
+            for k, value in zip(values, self._alike([args[k] for k in values], wanted), strict=True):
+                args[k] = value
+        return Call(signature.name, tuple(args), signature.result([arg.type for arg in args]))
+
+    def _argument(self, arg: _Argument, taken: Taken, wanted: DataType | None) -> Expression:
+        if arg is None:  # CASE without ELSE
+            return Literal(None, NULL)
+        if not isinstance(arg, exp.Expr):
+            return arg
+        arg = _bare(arg)
+        # A bare parameter takes its type from the values beside it.
+        beside = taken in (VALUE, MET) and isinstance(arg, exp.Placeholder)
+        return self.lower(arg, None if beside else taken.untyped or wanted)
+
+    def _fitted(self, name: str, taken: Taken, e: Expression, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if types.is_open(e):
+            e = self._close(e, taken.untyped or wanted)
+        elif taken.untyped == TIMESTAMP and types.is_constant(e):
+            e = types.fit(e, TIMESTAMP)
+        if taken is MOMENT:
+            e = types.midnight(e, TIMESTAMP)
+        if taken.kinds is not None and e.type.kind not in taken.kinds:
+            hint = "CAST it to string" if taken is TEXT and e.type.kind in types.WHOLE else ""
+            raise self.fail(f"{name} takes {taken.words}, got {types.described(e)}", node, hint)
+        return e
+
+    def _alike(self, values: list[Expression], wanted: DataType | None) -> list[Expression]:
+        if all(types.is_open(v) for v in values):
+            param = next((v for v in values if isinstance(v, Param)), None)
+            if wanted is not None:
+                return [types.with_type(v, types.slot_type(wanted)) for v in values]
+            if param is not None:
+                raise self._untyped(param.name)
+        return types.alike(values)
 
     # Conditions.
 

@@ -54,6 +54,8 @@ def unit_us(word: str) -> int | None:
 
 def number(text: str) -> Literal | None:
     """A numeric constant; None if the text is no number or lies beyond the doubles."""
+    if len(text) <= DIGITS_MAX and text.isascii() and text.isdigit():
+        return Literal(int(text), BIGINT)
     if not _NUMBER.fullmatch(text):
         return None
     if "e" not in text.lower():

@@ -17,29 +17,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from weir.algebra.nodes import (
-    Aggregate,
-    Bound,
-    Cast,
-    ColumnRef,
-    Comparison,
-    Distinct,
-    Expression,
-    GroupBy,
-    Join,
-    Literal,
-    Node,
-    Param,
-    Project,
-    Query,
-    Scan,
-    Select,
-    SetOperation,
-    Window,
-    children,
-    conjunction,
-    walk,
-)
+from weir.algebra import nodes
+from weir.algebra.nodes import Aggregate, ColumnRef, Expression, Node, Query, Scan, walk
 from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
 from weir.errors import did_you_mean
 from weir.sql import types
@@ -50,6 +29,7 @@ from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
 from weir.sql.windows import Edge, WindowClause
 
+_FRAME_LEVELS = 20  # more than there are between a statement and its expressions, and inside a column
 _SELECT_PARTS = frozenset({"expressions", "from_", "joins", "where", "group", "having", "distinct"})
 
 
@@ -74,6 +54,8 @@ class _Lowering:
 
     def _check_depth(self) -> None:
         """Long chains of one operator are deep trees; they are measured with a loop before anything descends."""
+        if self.parsed.words + _FRAME_LEVELS <= self.parsed.depth_max:
+            return  # every level but a few around the whole and in each name has a word of its own
         stack: list[tuple[exp.Expr, int]] = [(self.parsed.ast, 0)]
         while stack:
             node, level = stack.pop()
@@ -133,7 +115,7 @@ class _Lowering:
             output.append(Column(a.name, type_))
         wanted = [c.type for c in output]
         all_ = not node.args.get("distinct")
-        return SetOperation(kind, all_, _cast_output(left, wanted), _cast_output(right, wanted)), tuple(output)
+        return nodes.SetOperation(kind, all_, _cast_output(left, wanted), _cast_output(right, wanted)), tuple(output)
 
     def _only(self, node: exp.Expr, allowed: frozenset[str] | set[str]) -> None:
         """Refuse every clause of a node that is not on the list."""
@@ -157,19 +139,19 @@ class _Lowering:
             condition = self.expressions.condition(where.this, "WHERE")
             self._no_aggregate(condition, where, "WHERE", "use HAVING for conditions on groups")
             conditions.append(condition)
-        predicate = conjunction(conditions) if conditions else None
+        predicate = nodes.conjunction(conditions) if conditions else None
         scans = tuple(s.scan for s in scope.sources)
         child: Node
         if len(scans) > 1:
-            child = Join(scans, predicate)
+            child = nodes.Join(scans, predicate)
         else:
-            child = scans[0] if predicate is None else Select(scans[0], predicate)
+            child = scans[0] if predicate is None else nodes.Select(scans[0], predicate)
         columns = self._select_list(node, scope)
         root = self._grouped(node, child, columns)
         distinct = node.args.get("distinct")
         if distinct is not None:
             self._only(distinct, set())
-            root = Distinct(root)
+            root = nodes.Distinct(root)
         return root, tuple(Column(name, e.type) for name, e in columns)
 
     def _from(self, node: exp.Select, scope: Scope) -> list[Expression]:
@@ -243,18 +225,18 @@ class _Lowering:
         except (NameFaultError, types.MismatchError) as e:
             raise self.fail(f"USING ({column}): {e}", name, e.hint) from None
         scope.merged.setdefault(column.lower(), [left.source]).append(right.scan.source)
-        return Comparison("=", a, b)
+        return nodes.Comparison("=", a, b)
 
     # Windows.
 
-    def _window(self, clause: WindowClause | None) -> Window:
+    def _window(self, clause: WindowClause | None) -> nodes.Window:
         if clause is None:
-            return Window()
+            return nodes.Window()
         if clause.rows_param is not None:
-            return Window(rows=Param(clause.rows_param, BIGINT))
+            return nodes.Window(rows=nodes.Param(clause.rows_param, BIGINT))
         if clause.rows is not None:
-            return Window(rows=Literal(clause.rows, BIGINT))
-        return Window(_bound(clause.begin), _bound(clause.end))
+            return nodes.Window(rows=nodes.Literal(clause.rows, BIGINT))
+        return nodes.Window(_bound(clause.begin), _bound(clause.end))
 
     # The select list.
 
@@ -297,7 +279,7 @@ class _Lowering:
         group, having = node.args.get("group"), node.args.get("having")
         has_aggregate = any(isinstance(p, Aggregate) for _, e in columns for p in walk(e))
         if group is None and not has_aggregate and having is None:
-            return Project(child, tuple(columns))
+            return nodes.Project(child, tuple(columns))
         keys = self._keys(group, node, columns) if group is not None else ()
         condition: Expression | None = None
         if having is not None:
@@ -310,7 +292,7 @@ class _Lowering:
             self._check_grouped(condition, keys, having)
         for (_, e), item in zip(columns, _items(node, columns), strict=True):
             self._check_grouped(e, keys, item)
-        return GroupBy(child, keys, tuple(columns), condition)
+        return nodes.GroupBy(child, keys, tuple(columns), condition)
 
     def _keys(
         self, group: exp.Expr, node: exp.Select, columns: Sequence[tuple[str, Expression]]
@@ -348,7 +330,7 @@ class _Lowering:
                     _column_in(at, part.name),
                     f"add it to GROUP BY, or write max({part.name})",
                 )
-            stack.extend(reversed(children(part)))
+            stack.extend(reversed(nodes.children(part)))
 
     def _no_aggregate(self, e: Expression, at: exp.Expr, clause: str, hint: str) -> None:
         found = next((p for p in walk(e) if isinstance(p, Aggregate)), None)
@@ -357,13 +339,13 @@ class _Lowering:
             raise self.fail(f"{found.function}() cannot be used in {clause}", node, hint)
 
 
-def _bound(edge: Edge | None) -> Bound | None:
+def _bound(edge: Edge | None) -> nodes.Bound | None:
     if edge is None:
         return None
     type_ = INTERVAL if edge.relative else TIMESTAMP
     if edge.param is not None:
-        return Bound(edge.relative, Param(edge.param, type_, edge.unit_us))
-    return Bound(edge.relative, Literal(edge.offset_us, type_))
+        return nodes.Bound(edge.relative, nodes.Param(edge.param, type_, edge.unit_us))
+    return nodes.Bound(edge.relative, nodes.Literal(edge.offset_us, type_))
 
 
 def _default_name(e: Expression, place: int) -> str:
@@ -413,12 +395,12 @@ def _conversion(a: Column, b: Column) -> str:
 
 def _cast_output(node: Node, wanted: list[DataType]) -> Node:
     """The same rows with columns in the wanted types (all such casts are one-to-one, so they may go below)."""
-    if isinstance(node, (Project, GroupBy)):
+    if isinstance(node, (nodes.Project, nodes.GroupBy)):
         columns = tuple(
-            (name, e if e.type == t else Cast(e, t)) for (name, e), t in zip(node.columns, wanted, strict=True)
+            (name, e if e.type == t else nodes.Cast(e, t)) for (name, e), t in zip(node.columns, wanted, strict=True)
         )
         return node if columns == node.columns else replace(node, columns=columns)
-    if isinstance(node, Distinct):
+    if isinstance(node, nodes.Distinct):
         return replace(node, child=_cast_output(node.child, wanted))
-    assert isinstance(node, SetOperation), "an answer is made by Project, GroupBy, Distinct or a set operation"
+    assert isinstance(node, nodes.SetOperation), "an answer is made by Project, GroupBy, Distinct or a set operation"
     return replace(node, left=_cast_output(node.left, wanted), right=_cast_output(node.right, wanted))

@@ -16,12 +16,15 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from weir.algebra.functions import NAMED
 from weir.errors import RegisterError
 from weir.settings import Settings
 from weir.sql.depth import nesting, with_room
@@ -31,6 +34,18 @@ from weir.sql.windows import SourceWindow, WindowClause, align_windows, blank, f
 _STATEMENTS = "a standing query is one SELECT, or several joined by UNION, EXCEPT or INTERSECT"
 _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, with room to spare
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
+
+
+class _Parser(SparkParser):
+    """Leaves the functions of the language as they are written: sqlglot has trees of its own for many of them."""
+
+    FUNCTIONS: ClassVar = {name: f for name, f in SparkParser.FUNCTIONS.items() if name.lower() not in NAMED}
+    FUNCTION_PARSERS: ClassVar = {
+        name: f for name, f in SparkParser.FUNCTION_PARSERS.items() if name.lower() not in NAMED
+    }
+
+
+_SPARK = Spark()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,7 @@ class Parsed:
     params: tuple[str, ...]  # names, in order of first use
     param_starts: tuple[int, ...]  # where each is used first
     depth_max: int  # how deep an expression may nest
+    words: int  # how many the text has; no tree of it is much deeper
 
     def window_of(self, table: exp.Table) -> WindowClause | None:
         """The window that a source of `ast` has for itself."""
@@ -83,12 +99,14 @@ def parse(text: str, settings: Settings) -> Parsed:
     ast = _parse_tokens(text, kept, blank(text, tokens, kept), level)
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
     params = _params(text, tokens)
-    return Parsed(text, ast, of_query, windows, tuple(params), tuple(params.values()), settings.sql_depth_max - 10)
+    return Parsed(
+        text, ast, of_query, windows, tuple(params), tuple(params.values()), settings.sql_depth_max - 10, len(tokens)
+    )
 
 
 def _tokenise(text: str) -> list[Token]:
     try:
-        return Spark().tokenize(text)
+        return _SPARK.tokenize(text)
     except SqlglotError as e:
         found = _MISSING.search(str(e.__cause__ or e))
         if found:
@@ -142,7 +160,7 @@ def _check_types(text: str, tokens: Sequence[Token]) -> None:
 
 def _parse_tokens(text: str, kept: list[Token], blanked: str, level: int) -> exp.Expr:
     def descend() -> list[exp.Expr | None]:
-        return Spark().parser().parse(kept, blanked)
+        return _Parser(dialect=_SPARK).parse(kept, blanked)
 
     try:
         trees = with_room(descend, frames=level * _FRAMES_PER_LEVEL)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 # Expressions, by sqlglot's class: what it is called, and what to write instead.
 REFUSED_NODES: dict[str, tuple[str, str]] = {
-    "Case": ("CASE", "write the branches as OR of conditions, or register one query for each"),
-    "If": ("IF", "write the branches as OR of conditions"),
     "Subquery": ("a subquery", "write it as a join"),
     "Select": ("a subquery", "write it as a join"),
     "Exists": ("EXISTS", "write it as a join"),
@@ -18,7 +16,6 @@ REFUSED_NODES: dict[str, tuple[str, str]] = {
     "ILike": ("ILIKE", "LIKE is case sensitive; there is no other form"),
     "RegexpLike": ("RLIKE", "use LIKE with % and _"),
     "Escape": ("ESCAPE", "the escape character of LIKE is always \\"),
-    "DPipe": ("||", "texts cannot be concatenated"),
     "IntDiv": ("DIV", "use / (it divides doubles)"),
     "Tuple": ("a list in parentheses", "compare the parts one by one with AND"),
     "Bracket": ("an element in brackets", "columns hold single values"),

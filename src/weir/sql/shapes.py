@@ -15,31 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from weir.algebra import nodes
 from weir.algebra.format import sql_text
-from weir.algebra.nodes import (
-    And,
-    Bound,
-    ColumnRef,
-    Comparison,
-    Distinct,
-    Expression,
-    GroupBy,
-    Join,
-    Literal,
-    Node,
-    Not,
-    Or,
-    Param,
-    Project,
-    Query,
-    Scan,
-    Select,
-    SetOperation,
-    Window,
-    children,
-    walk,
-)
-from weir.algebra.rebuild import rebuild, scans, with_children
+from weir.algebra.nodes import Expression, Literal, Node, Param, Query, children
+from weir.algebra.rebuild import rebuild, scans
 from weir.algebra.schema import DataType
 from weir.sql.canonical import canonical
 
@@ -84,26 +63,26 @@ class _Taking:
         return Param(f"c{len(self.slots) - 1}", constant.type)
 
     def expression(self, e: Expression) -> Expression:
-        if e in self.keys:
+        if self.keys and e in self.keys:
             return self.keys[e]
         if isinstance(e, (Literal, Param)):
             return self.constant(e)
         parts = children(e)
-        return with_children(e, tuple([self.expression(c) for c in parts])) if parts else e
+        return nodes.with_children(e, tuple([self.expression(c) for c in parts])) if parts else e
 
     def node(self, node: Node) -> Node:
-        if isinstance(node, SetOperation):
+        if isinstance(node, nodes.SetOperation):
             left = self.node(node.left)
             return replace(node, left=left, right=self.node(node.right))
-        if isinstance(node, Distinct):
+        if isinstance(node, nodes.Distinct):
             return replace(node, child=self.node(node.child))
-        if isinstance(node, GroupBy):
+        if isinstance(node, nodes.GroupBy):
             return self._group_by(node)
-        assert isinstance(node, Project), "a SELECT is a Project or a GroupBy"
+        assert isinstance(node, nodes.Project), "a SELECT is a Project or a GroupBy"
         columns = tuple((name, self.expression(e)) for name, e in node.columns)
-        return Project(self._sources(node.child), columns)
+        return nodes.Project(self._sources(node.child), columns)
 
-    def _group_by(self, node: GroupBy) -> Node:
+    def _group_by(self, node: nodes.GroupBy) -> Node:
         # Keys get their slots where the select list shows them first; a key that is not shown there, below.
         columns: list[tuple[str, Expression]] = []
         self.keys = {}
@@ -123,7 +102,7 @@ class _Taking:
         keys = tuple(self.keys[k] for k in node.keys)
         having = None if node.having is None else self.expression(node.having)
         self.keys = {}
-        return GroupBy(child, keys, tuple(columns), having)
+        return nodes.GroupBy(child, keys, tuple(columns), having)
 
     def _fresh(self, key: Expression) -> Expression:
         known, self.keys = self.keys, {}
@@ -132,35 +111,37 @@ class _Taking:
         return taken
 
     def _sources(self, node: Node) -> Node:
-        if isinstance(node, Scan):
+        if isinstance(node, nodes.Scan):
             return replace(node, window=self._window(node.window))
-        if isinstance(node, Join):
+        if isinstance(node, nodes.Join):
             sources = tuple([self._sources(c) for c in node.children])
-            return Join(sources, None if node.predicate is None else self._condition(node.predicate, True))
-        assert isinstance(node, Select)
+            return nodes.Join(sources, None if node.predicate is None else self._condition(node.predicate, True))
+        assert isinstance(node, nodes.Select)
         child = self._sources(node.child)
-        return Select(child, self.expression(node.predicate))
+        return nodes.Select(child, self.expression(node.predicate))
 
     def _condition(self, e: Expression, wanted: bool) -> Expression:
         """A condition of a join that must be true (wanted) or false; its join keys keep their literals."""
-        if isinstance(e, Not):
-            return Not(self._condition(e.arg, not wanted))
-        if isinstance(e, (And, Or)) and isinstance(e, And) == wanted:
+        if isinstance(e, nodes.Not):
+            return nodes.Not(self._condition(e.arg, not wanted))
+        if isinstance(e, (nodes.And, nodes.Or)) and isinstance(e, nodes.And) == wanted:
             return replace(e, args=tuple([self._condition(arg, wanted) for arg in e.args]))
-        if isinstance(e, Comparison) and e.op == ("=" if wanted else "<>") and _connects(e):
+        if isinstance(e, nodes.Comparison) and e.op == ("=" if wanted else "<>") and _connects(e):
             return rebuild(e, lambda part: self.constant(part) if isinstance(part, Param) else part)
         return self.expression(e)
 
-    def _window(self, window: Window) -> Window:
-        begin = None if window.begin is None else Bound(window.begin.relative, self.constant(window.begin.offset_us))
-        end = None if window.end is None else Bound(window.end.relative, self.constant(window.end.offset_us))
+    def _window(self, window: nodes.Window) -> nodes.Window:
+        begin = (
+            None if window.begin is None else nodes.Bound(window.begin.relative, self.constant(window.begin.offset_us))
+        )
+        end = None if window.end is None else nodes.Bound(window.end.relative, self.constant(window.end.offset_us))
         rows = None if window.rows is None else self.constant(window.rows)
-        return Window(begin, end, rows)
+        return nodes.Window(begin, end, rows)
 
 
-def _connects(e: Comparison) -> bool:
+def _connects(e: nodes.Comparison) -> bool:
     """Whether each side is over one source, and not over the same one."""
-    left, right = ({p.source for p in walk(side) if isinstance(p, ColumnRef)} for side in (e.left, e.right))
+    left, right = ({p.source for p in nodes.walk(side) if isinstance(p, nodes.ColumnRef)} for side in (e.left, e.right))
     return len(left) == len(right) == 1 and left != right
 
 

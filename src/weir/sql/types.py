@@ -13,20 +13,9 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
+from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Cast, Expression, Literal, Param
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INT,
-    INTERVAL,
-    STRING,
-    TIMESTAMP,
-    DataType,
-    Kind,
-    decimal,
-)
+from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType, Kind, decimal
 from weir.sql import literals
 from weir.sql.literals import DIGITS_MAX, INT64_MAX
 
@@ -246,6 +235,55 @@ def _numbers(op: str, left: Expression, right: Expression) -> tuple[Expression, 
     if precision <= DIGITS_MAX:
         return left, right, decimal(precision, scale)
     return _as_double(left), _as_double(right), DOUBLE
+
+
+def alike(values: Sequence[Expression]) -> list[Expression]:
+    """Values that stand for one another (the branches of CASE), all of one type, or MismatchError.
+
+    The type holds all of them; a whole constant beside a decimal counts as its own digits.
+    """
+    values = list(values)
+    times = [v.type for v in values if v.type.kind in TIMES]
+    if times:
+        time = TIMESTAMP if TIMESTAMP in times else DATE
+        values = [fit(v, time) if is_constant(v) and v.type.kind is Kind.STRING else v for v in values]
+    if any(v.type.kind is Kind.DECIMAL for v in values):
+        values = [_as_decimal(v) for v in values]
+    known = [v for v in values if not is_open(v)]
+    if not known:
+        raise MismatchError("the type of the values is unknown", "give one a type: CAST(NULL AS double)")
+    type_ = known[0].type
+    for value in known[1:]:
+        wider = _common(type_, value.type)
+        if wider is None:
+            raise MismatchError(f"{described(known[0])} and {described(value)} have no common type", "CAST one of them")
+        type_ = wider
+    return [_brought(v, type_) for v in values]
+
+
+def _common(a: DataType, b: DataType) -> DataType | None:
+    """The type that has the values of both."""
+    if a == b:
+        return a
+    if a.kind in TIMES and b.kind in TIMES:
+        return TIMESTAMP
+    if not (a.is_numeric and b.is_numeric):
+        return None
+    if Kind.DOUBLE in (a.kind, b.kind):
+        return DOUBLE
+    if Kind.DECIMAL not in (a.kind, b.kind):
+        return BIGINT
+    (p1, s1), (p2, s2) = _digits(a), _digits(b)
+    precision = max(p1 - s1, p2 - s2) + max(s1, s2)
+    return decimal(precision, max(s1, s2)) if precision <= DIGITS_MAX else DOUBLE
+
+
+def _brought(e: Expression, type_: DataType) -> Expression:
+    if e.type == type_:
+        return e
+    if is_open(e) or (isinstance(e, Literal) and e.value is None):
+        return with_type(e, type_)
+    return fold_one(Cast(e, type_))
 
 
 def _as_double(e: Expression) -> Expression:

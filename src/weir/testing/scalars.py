@@ -47,26 +47,14 @@ from weir.testing.constants import (
     number,
     parameter,
 )
+from weir.testing.functions import Tools, function
 
 _EXACT = Context(prec=60)
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_AGGREGATES: dict[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-}
-
+_Words = dict[type[exp.Expr], str]
+_COMPARISONS: _Words = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_ARITHMETIC: _Words = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_AGGREGATES: _Words = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 
 # The parts of a node beside `this` and `expression` that the oracle looks at.
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
@@ -77,6 +65,10 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Between: frozenset({"low", "high"}),
     exp.In: frozenset({"expressions"}),
     exp.Like: frozenset({"negate"}),
+    exp.Anonymous: frozenset({"expressions"}),
+    exp.DPipe: frozenset({"safe"}),
+    exp.Case: frozenset({"ifs", "default"}),
+    exp.If: frozenset({"true", "false"}),
     exp.Cast: frozenset({"to"}),
     exp.TryCast: frozenset({"to"}),
     exp.Count: frozenset({"big_int"}),
@@ -124,7 +116,10 @@ class Scalars:
             exp.In: self._in,
             exp.Like: self._like,
             exp.Neg: self._negate,
-            exp.Abs: self._absolute,
+            exp.Anonymous: self._function,
+            exp.DPipe: lambda e: self._called("concat", [self.translate(e.this), self.translate(e.expression)]),
+            exp.Case: self._case,
+            exp.If: self._if,
             exp.Cast: self._cast,
             exp.TryCast: self._cast,
             **dict.fromkeys(_COMPARISONS, self._comparison),
@@ -218,10 +213,27 @@ class Scalars:
         type_ = INTERVAL if arg.type == INTERVAL else BIGINT
         return Scalar(narrowed(f"(-CAST({arg.sql} AS HUGEINT))"), type_, arg.constant)
 
-    def _absolute(self, e: exp.Expr) -> Scalar:
-        arg = self.translate(e.this)
-        type_ = BIGINT if arg.type == INT else arg.type
-        return Scalar(f"abs(CAST({arg.sql} AS {duck_type(type_)}))", type_, arg.constant)
+    def _function(self, e: exp.Expr) -> Scalar:
+        return self._called(e.name, [self.translate(arg) for arg in e.expressions])
+
+    def _called(self, name: str, args: list[Scalar]) -> Scalar:
+        lent = Tools(lambda op, a, b: compare(op, a, b, self.compute), cast, _meeting, _digits)
+        return function(name, args, lent)
+
+    def _case(self, e: exp.Expr) -> Scalar:
+        args: list[Scalar] = []
+        for way in e.args["ifs"]:
+            known_parts(way)
+            if e.this is None:
+                args.append(self.condition(way.this))
+            else:
+                args.append(compare("=", self.translate(e.this), self.translate(way.this), self.compute))
+            args.append(self.translate(way.args["true"]))
+        default = e.args.get("default")
+        return self._called("case", [*args, constant(None) if default is None else self.translate(default)])
+
+    def _if(self, e: exp.Expr) -> Scalar:
+        return self._called("case", [self.condition(e.this), *(self.translate(e.args[k]) for k in ("true", "false"))])
 
     def _cast(self, e: exp.Expr) -> Scalar:
         arg, wanted = self.translate(e.this), named_type(e.args["to"])

@@ -1,4 +1,4 @@
-"""Vectorised arithmetic: + − * / %, negation and absolute value, over operands of `weir.values.columns`.
+"""Vectorised arithmetic: + − * / % and negation, over operands of `weir.values.columns`.
 
 The result type decides how it is computed: BIGINT and DECIMAL on int64 with overflow detected and turned
 into NULL, DOUBLE on float64, DATE in days, TIMESTAMP and INTERVAL in microseconds. `/ 0` and `% 0` are NULL;
@@ -56,14 +56,6 @@ def arithmetic(op: str, left: Operand, right: Operand, type_: DataType) -> Opera
 
 def negate(arg: Operand, type_: DataType) -> Operand:
     values = -arg.values
-    if arg.kind in (Kind.DOUBLE, Kind.NULL):
-        return Operand(values, arg.valid, type_, arg.constant)
-    return Operand(values, in_range(values, arg.valid, type_), type_, arg.constant)
-
-
-def absolute(arg: Operand, type_: DataType) -> Operand:
-    with np.errstate(all="ignore"):
-        values = np.abs(arg.values)
     if arg.kind in (Kind.DOUBLE, Kind.NULL):
         return Operand(values, arg.valid, type_, arg.constant)
     return Operand(values, in_range(values, arg.valid, type_), type_, arg.constant)

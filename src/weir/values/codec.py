@@ -1,8 +1,9 @@
 """Expressions as JSON, and back: how a segment file says what its derived attributes are.
 
-One object a node, its kind under "is"; types by name. Literals are written so that every value returns exactly:
-doubles by `repr` (NaN and infinities too), decimals and dates as text. Nothing is ever evaluated or unpickled:
-an unknown kind is an error. `canonical` is the text that says whether two attributes are the same.
+One object a node, its class under "is" and its fields by name, but for those that have their usual value; types by
+name. Literals are written so that every value returns exactly: doubles by `repr` (NaN and infinities too), decimals and
+dates as text. Nothing is ever evaluated or unpickled: an unknown kind is an error. `canonical` is the text that says
+whether two attributes are the same.
 """
 
 from __future__ import annotations
@@ -10,86 +11,63 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from weir.algebra.nodes import (
-    Absolute,
-    And,
-    Arithmetic,
-    Cast,
-    ColumnRef,
-    Comparison,
-    Expression,
-    IsNull,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Param,
-    Threshold,
-)
+from weir.algebra.nodes import EXPRESSIONS, Aggregate, ColumnRef, Expression, Literal
 from weir.algebra.schema import DataType, Kind
 
-_ONE_ARGUMENT: dict[str, Any] = {"negate": Negate, "absolute": Absolute, "cast": Cast}
-_LOGICAL: dict[str, Any] = {"and": And, "or": Or}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def _kind(node: type[Any]) -> str:
+    """The words of a class: IsNull is "is null"."""
+    return "column" if node is ColumnRef else re.sub(r"(?<=[a-z])(?=[A-Z])", " ", node.__name__).lower()
+
+
+_KINDS = {node: _kind(node) for node in EXPRESSIONS if node is not Aggregate}
+_NODES = {kind: node for node, kind in _KINDS.items()}
+_FIELDS = {node: tuple((f.name, f.default) for f in fields(node)) for node in _KINDS}
 
 
 def to_json(e: Expression) -> dict[str, Any]:
     """The expression as JSON-able dictionaries."""
-    if isinstance(e, ColumnRef):
-        return {"is": "column", "source": e.source, "name": e.name, "type": str(e.type)}
+    node = type(e)
+    assert node in _KINDS, f"{node.__name__} is no attribute"
+    written: dict[str, Any] = {"is": _KINDS[node]}
+    for name, usual in _FIELDS[node]:
+        value = getattr(e, name)
+        if value != usual:
+            written[name] = _field(value)
     if isinstance(e, Literal):
-        return {"is": "literal", "value": _written(e.value, e.type), "type": str(e.type)}
-    if isinstance(e, Param):
-        return {"is": "param", "name": e.name, "type": str(e.type), "unit_us": e.unit_us}
-    if isinstance(e, Arithmetic):
-        sides = {"left": to_json(e.left), "right": to_json(e.right)}
-        return {"is": "arithmetic", "op": e.op, **sides, "type": str(e.type)}
-    if isinstance(e, (Comparison, Threshold)):
-        kind = "comparison" if isinstance(e, Comparison) else "threshold"
-        return {"is": kind, "op": e.op, "left": to_json(e.left), "right": to_json(e.right)}
-    if isinstance(e, Like):
-        return {"is": "like", "arg": to_json(e.arg), "pattern": to_json(e.pattern)}
-    if isinstance(e, (And, Or)):
-        return {"is": "and" if isinstance(e, And) else "or", "args": [to_json(a) for a in e.args]}
-    if isinstance(e, Not):
-        return {"is": "not", "arg": to_json(e.arg)}
-    if isinstance(e, IsNull):
-        return {"is": "is null", "arg": to_json(e.arg)}
-    assert isinstance(e, (Negate, Absolute, Cast)), f"{type(e).__name__} is no attribute"
-    return {"is": type(e).__name__.lower(), "arg": to_json(e.arg), "type": str(e.type)}
+        written["value"] = _written(e.value, e.type)
+    return written
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [to_json(part) for part in value]
+    if isinstance(value, DataType):
+        return str(value)
+    return to_json(value) if type(value) in _KINDS else value
 
 
 def from_json(node: dict[str, Any]) -> Expression:
     """The expression that `to_json` wrote."""
-    kind = node["is"]
-    if kind == "column":
-        return ColumnRef(node["source"], node["name"], type_named(node["type"]))
-    if kind == "literal":
-        type_ = type_named(node["type"])
-        return Literal(_read(node["value"], type_), type_)
-    if kind == "param":
-        return Param(node["name"], type_named(node["type"]), node["unit_us"])
-    if kind == "arithmetic":
-        return Arithmetic(node["op"], from_json(node["left"]), from_json(node["right"]), type_named(node["type"]))
-    if kind == "comparison":
-        return Comparison(node["op"], from_json(node["left"]), from_json(node["right"]))
-    if kind == "threshold":
-        return Threshold(node["op"], from_json(node["left"]), from_json(node["right"]))
-    if kind == "like":
-        pattern = from_json(node["pattern"])
-        assert isinstance(pattern, (Literal, Param))
-        return Like(from_json(node["arg"]), pattern)
-    if kind in _LOGICAL:
-        return _LOGICAL[kind](tuple(from_json(a) for a in node["args"]))  # type: ignore[no-any-return]  # And, Or
-    if kind == "not":
-        return Not(from_json(node["arg"]))
-    if kind == "is null":
-        return IsNull(from_json(node["arg"]))
-    return _ONE_ARGUMENT[kind](from_json(node["arg"]), type_named(node["type"]))  # type: ignore[no-any-return]  # untyped table
+    found = {name: _part(name, value) for name, value in node.items() if name != "is"}
+    if node["is"] == "literal":
+        found["value"] = _read(node["value"], found["type"])
+    made: Expression = _NODES[node["is"]](**found)
+    return made
+
+
+def _part(name: str, value: Any) -> Any:
+    if name == "type":
+        return type_named(value)
+    if isinstance(value, list):
+        return tuple(from_json(part) for part in value)
+    return from_json(value) if isinstance(value, dict) else value
 
 
 def canonical(e: Expression) -> str:

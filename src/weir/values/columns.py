@@ -170,6 +170,17 @@ def in_range(values: Ints, valid: Bools | None, type_: DataType) -> Bools | None
     return without(valid, values == _RESERVED)
 
 
+def distinct_rows(columns: list[pa.Array]) -> tuple[Ints, Ints]:
+    """Row numbers of the distinct combinations, and for each row which of them it is."""
+    codes: Ints = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        combined = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(combined, return_inverse=True)
+    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return firsts, inverse
+
+
 def to_double(operand: Operand) -> Doubles:
     """The nearest doubles of numbers.
 

@@ -54,7 +54,7 @@ def compare(op: str, left: Operand, right: Operand) -> Operand:
     elif kinds == {Kind.BOOLEAN}:
         values = _NUMPY[op](left.values, right.values)
     elif Kind.DOUBLE in kinds and not _double_constant(left, right) and not _double_constant(right, left):
-        values = _doubles(op, to_double(left), to_double(right), right.constant)
+        values = _doubles(op, to_double(left), to_double(right))
     elif right.constant and not left.constant:
         values = _with_threshold(op, left.values, _threshold(right, left.type))
     elif left.constant and not right.constant:
@@ -69,14 +69,14 @@ def _double_constant(column: Operand, constant: Operand) -> bool:
     return column.kind is not Kind.DOUBLE and not column.constant and constant.constant and constant.kind is Kind.DOUBLE
 
 
-def _doubles(op: str, a: Doubles, b: Doubles, b_is_constant: bool) -> Bools:
+def _doubles(op: str, a: Doubles, b: Doubles) -> Bools:
     if op in (">", ">="):
-        return ~_doubles("<=" if op == ">" else "<", a, b, b_is_constant)
+        return ~_doubles("<=" if op == ">" else "<", a, b)
     if op == "<>":
-        return ~_doubles("=", a, b, b_is_constant)
+        return ~_doubles("=", a, b)
     with np.errstate(all="ignore"):
         plain: Bools = _NUMPY[op](a, b)
-        if b_is_constant and not math.isnan(b[0]):
+        if len(b) == 1 and not math.isnan(b[0]):
             return plain  # a NaN in `a` is neither below nor equal to a number, as it should be
         b_nan = np.isnan(b)
         if op == "<":
@@ -130,9 +130,10 @@ def _columns(op: str, left: Operand, right: Operand) -> Bools:
 
 
 def _strings(op: str, left: Operand, right: Operand) -> Bools:
-    if left.constant and not right.constant:
+    # A single value stands for all; a table of constants has as many as its queries.
+    if len(left.values) == 1 and len(right.values) != 1:
         return _known_true(_ARROW[op](left.values[0], right.values))
-    return _known_true(_ARROW[op](left.values, right.values[0] if right.constant else right.values))
+    return _known_true(_ARROW[op](left.values, right.values[0] if len(right.values) == 1 else right.values))
 
 
 def _known_true(found: pa.Array) -> Bools:

@@ -17,28 +17,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import (
-    Absolute,
-    And,
-    Arithmetic,
-    Cast,
-    ColumnRef,
-    Comparison,
-    Expression,
-    IsNull,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Param,
-    Threshold,
-)
+from weir.algebra import nodes
+from weir.algebra.nodes import ColumnRef, Expression, Param
 from weir.algebra.schema import BOOLEAN, Kind
 from weir.values import arithmetic as calculation
 from weir.values.casts import cast
 from weir.values.columns import Bools, Operand, column_operand, constant_operand, to_arrow
 from weir.values.comparisons import compare, like
+from weir.values.functions import call
 
 Lookup = Callable[[ColumnRef | Param], Operand]
 
@@ -111,30 +97,30 @@ def _operand(e: Expression, lookup: Lookup) -> Operand:
 def _evaluated(e: Expression, lookup: Lookup) -> Operand:
     if isinstance(e, (ColumnRef, Param)):
         return lookup(e)
-    if isinstance(e, Literal):
+    if isinstance(e, nodes.Literal):
         return constant_operand(e.value, e.type)
-    if isinstance(e, Comparison):
+    if isinstance(e, nodes.Comparison):
         return compare(e.op, _operand(e.left, lookup), _operand(e.right, lookup))
-    if isinstance(e, (And, Or)):
-        return _connect([_logical(_operand(arg, lookup)) for arg in e.args], isinstance(e, And))
-    if isinstance(e, Not):
+    if isinstance(e, (nodes.And, nodes.Or)):
+        return _connect([_logical(_operand(arg, lookup)) for arg in e.args], isinstance(e, nodes.And))
+    if isinstance(e, nodes.Not):
         arg = _logical(_operand(e.arg, lookup))
         return Operand(~arg.values, arg.valid, BOOLEAN, arg.constant)
-    if isinstance(e, IsNull):
+    if isinstance(e, nodes.IsNull):
         arg = _operand(e.arg, lookup)
         values = np.zeros(len(arg.values), bool) if arg.valid is None else ~arg.valid
         return Operand(values, None, BOOLEAN, arg.constant)
-    if isinstance(e, Like):
+    if isinstance(e, nodes.Like):
         return like(_operand(e.arg, lookup), _operand(e.pattern, lookup))
-    if isinstance(e, Arithmetic):
+    if isinstance(e, nodes.Arithmetic):
         return calculation.arithmetic(e.op, _operand(e.left, lookup), _operand(e.right, lookup), e.type)
-    if isinstance(e, Threshold):
+    if isinstance(e, nodes.Threshold):
         return calculation.threshold(e.op, _operand(e.left, lookup), _operand(e.right, lookup))
-    if isinstance(e, Negate):
+    if isinstance(e, nodes.Negate):
         return calculation.negate(_operand(e.arg, lookup), e.type)
-    if isinstance(e, Absolute):
-        return calculation.absolute(_operand(e.arg, lookup), e.type)
-    assert isinstance(e, Cast), f"{type(e).__name__} is not evaluated row by row"
+    if isinstance(e, nodes.Call):
+        return call(e.function, [_operand(arg, lookup) for arg in e.args], e.type)
+    assert isinstance(e, nodes.Cast), f"{type(e).__name__} is not evaluated row by row"
     return cast(_operand(e.arg, lookup), e.type)
 
 

@@ -1,0 +1,200 @@
+"""Scalar functions in the oracle: each one as DuckDB SQL that says what the language means.
+
+Written from docs/language.md. Where DuckDB has a function of the same name that differs (trim takes all
+kinds of blanks, substring other starts, concat skips NULLs, date_trunc refuses unknown units), its meaning is spelt
+out. upper and lower are DuckDB's, letter by letter: texts with 'ß' or a Σ at the end of a word are not for it.
+`weir.testing.scalars` translates the arguments first, and hands over how it compares and casts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from weir.algebra.schema import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
+from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, constant, duck_type
+
+_NAN = "CAST('NaN' AS DOUBLE)"
+_ROOM = 4_000_000_000  # longer than any text: substring's places beyond it are as good as it
+_ALSO = {
+    "signum": "sign",
+    "ceiling": "ceil",
+    "ucase": "upper",
+    "lcase": "lower",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "substr": "substring",
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "dayofmonth": "day",
+}
+_UNITS = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
+_UNITS |= {u: u for u in ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")}
+_UNITS |= {"microsecond": "microsecond"}
+
+
+class Tools(NamedTuple):
+    """What the translation of expressions lends."""
+
+    compare: Callable[[str, Scalar, Scalar], Scalar]
+    cast: Callable[[Scalar, DataType], Scalar]
+    meeting: Callable[[Scalar, DataType], Scalar]  # a constant in the type of what it meets
+    digits: Callable[[Scalar], tuple[int, int]]  # precision and scale
+
+
+def function(name: str, args: Sequence[Scalar], tools: Tools) -> Scalar:
+    """The call of a function by any of its names."""
+    name = _ALSO.get(name.lower(), name.lower())
+    sql, type_ = _CALLS[name](list(args), tools)
+    return Scalar(sql, type_, all(a.constant for a in args))
+
+
+_Call = Callable[[list[Scalar], Tools], tuple[str, DataType]]
+
+
+def _text(s: Scalar) -> str:
+    return f"CAST({s.sql} AS VARCHAR)"
+
+
+def _double(s: Scalar) -> str:
+    return f"CAST({s.sql} AS DOUBLE)"
+
+
+def _absolute(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+    type_ = BIGINT if args[0].type == INT else args[0].type
+    return f"abs(CAST({args[0].sql} AS {duck_type(type_)}))", type_
+
+
+def _sign(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+    x = _double(args[0])
+    ways = f"WHEN isnan({x}) THEN {_NAN} WHEN {x} > 0 THEN 1 WHEN {x} < 0 THEN -1 WHEN {x} = 0 THEN 0"
+    return f"CAST(CASE {ways} END AS DOUBLE)", DOUBLE
+
+
+def _rounded(word: str) -> _Call:
+    def call(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+        (x,) = args
+        if x.type.kind is Kind.DECIMAL:
+            type_ = decimal(x.type.precision - x.scale + 1, 0) if x.scale else x.type
+            return f"CAST({word}(CAST({x.sql} AS DECIMAL(38,{x.scale}))) AS {duck_type(type_)})", type_
+        if x.type.kind in WHOLE:
+            type_ = x.type if word == "round" else BIGINT
+            return f"CAST({x.sql} AS {duck_type(type_)})", type_
+        whole = f"{word}({_double(x)})"
+        if word == "round":
+            return whole, DOUBLE
+        return f"nullif(TRY_CAST({whole} AS BIGINT), CAST(-9223372036854775808 AS BIGINT))", BIGINT
+
+    return call
+
+
+def _of_text(pattern: str, type_: DataType = STRING) -> _Call:
+    """`{}` stands for the text."""
+    return lambda args, _: (pattern.format(_text(args[0])), type_)
+
+
+def _substring(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+    text, start = _text(args[0]), f"CAST({args[1].sql} AS HUGEINT)"
+    begin = f"(CASE WHEN {start} > 0 THEN {start} - 1 WHEN {start} < 0 THEN length({text}) + {start} ELSE 0 END)"
+    end = f"length({text})" if len(args) < 3 else f"({begin} + CAST({args[2].sql} AS HUGEINT))"
+    first = f"CAST(least(greatest({begin}, 0), {_ROOM}) AS BIGINT)"
+    count = f"CAST(least(greatest({end} - {first}, 0), {_ROOM}) AS BIGINT)"
+    known = " AND ".join(f"{a.sql} IS NOT NULL" for a in args)
+    return f"(CASE WHEN {known} THEN substring({text}, {first} + 1, {count}) END)", STRING
+
+
+def _concat(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+    return "(" + " || ".join(_text(a) for a in args) + ")", STRING
+
+
+def _replace(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+    text, search, other = (_text(a) for a in (*args, constant(""))[:3])
+    ways = f"WHEN {other} IS NULL THEN NULL WHEN {search} = '' THEN {text}"
+    return f"(CASE {ways} ELSE replace({text}, {search}, {other}) END)", STRING
+
+
+def _one_type(values: Sequence[Scalar], tools: Tools) -> tuple[list[str], DataType]:
+    """Values that stand for one another, and the type that all of them have then."""
+    times = [v.type for v in values if v.type.kind in TIMES]
+    if times:
+        values = [tools.meeting(v, TIMESTAMP if TIMESTAMP in times else DATE) for v in values]
+    known = [v for v in values if v.type != NULL]
+    kinds = {v.type.kind for v in known}
+    if len({v.type for v in known}) == 1:
+        type_ = known[0].type
+    elif kinds <= set(TIMES):
+        type_ = TIMESTAMP
+    elif Kind.DOUBLE in kinds:
+        type_ = DOUBLE
+    elif Kind.DECIMAL in kinds:
+        digits = [tools.digits(v) for v in known]
+        scale = max(s for _, s in digits)
+        precision = max(p - s for p, s in digits) + scale
+        type_ = decimal(precision, scale) if precision <= DIGITS_MAX else DOUBLE
+    else:
+        assert kinds <= set(WHOLE), f"no type for {kinds}"
+        type_ = BIGINT
+    if type_ == INTERVAL:
+        return [v.sql for v in values], type_
+    return [(constant(None, type_) if v.type == NULL else tools.cast(v, type_)).sql for v in values], type_
+
+
+def _alike(word: str) -> _Call:
+    def call(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
+        values, type_ = _one_type(args, tools)
+        return f"{word}({', '.join(values)})", type_
+
+    return call
+
+
+def _case(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
+    values, type_ = _one_type([*args[1::2], args[-1]], tools)
+    ways = " ".join(f"WHEN {c.sql} THEN {v}" for c, v in zip(args[:-1:2], values[:-1], strict=True))
+    return f"(CASE {ways} ELSE {values[-1]} END)", type_
+
+
+def _nullif(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
+    value, other = args
+    value = tools.meeting(value, other.type)
+    equal = tools.compare("=", value, other).sql
+    return f"(CASE WHEN {equal} THEN NULL ELSE {value.sql} END)", value.type
+
+
+def _instant(s: Scalar, tools: Tools) -> str:
+    return f"CAST({tools.meeting(s, TIMESTAMP).sql} AS TIMESTAMP)"
+
+
+def _part(word: str) -> _Call:
+    return lambda args, tools: (f"CAST({word}({_instant(args[0], tools)}) AS INTEGER)", INT)
+
+
+def _date_trunc(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
+    unit, time = _text(args[0]), _instant(args[1], tools)
+    ways = " ".join(f"WHEN '{word}' THEN date_trunc('{duck}', {time})" for word, duck in _UNITS.items())
+    return f"(CASE lower({unit}) {ways} END)", TIMESTAMP
+
+
+_CALLS: dict[str, _Call] = {
+    "abs": _absolute,
+    "sign": _sign,
+    "floor": _rounded("floor"),
+    "ceil": _rounded("ceil"),
+    "round": _rounded("round"),
+    "upper": _of_text("upper({})"),
+    "lower": _of_text("lower({})"),
+    "length": _of_text("CAST(length({}) AS INTEGER)", INT),
+    "trim": _of_text("trim({}, ' ')"),
+    "ltrim": _of_text("ltrim({}, ' ')"),
+    "rtrim": _of_text("rtrim({}, ' ')"),
+    "substring": _substring,
+    "concat": _concat,
+    "replace": _replace,
+    "coalesce": _alike("coalesce"),
+    "nullif": _nullif,
+    "greatest": _alike("greatest"),
+    "least": _alike("least"),
+    "case": _case,
+    **{word: _part(word) for word in ("year", "month", "day", "hour", "minute", "second")},
+    "date_trunc": _date_trunc,
+}
