@@ -116,4 +116,4 @@ def test_without_compiled_kernels(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert "3 passed" in done.stdout
+    assert "2 passed" in done.stdout
