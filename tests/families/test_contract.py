@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from weir.algebra.nodes import Comparison, Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.errors import RegisterError
 from weir.families import forms
-from weir.families.contract import Checked, Form, Needs, NewRows, Results, Seen, Tuning
+from weir.families.contract import Checked, Encounter, Form, Needs, NewRows, Results, Seen
 from weir.families.members import Group
 from weir.families.query_parts import condition_of
 from weir.index.box_tables import OverBudget
@@ -71,15 +71,8 @@ class Remainders:
         def meta(self) -> dict[str, Any]:
             return {}
 
-        def match(
-            self,
-            side: int,
-            events: NewRows,
-            partners: Sequence[Sequence[Any]],
-            muted: np.ndarray,
-            left: Callable[[], int],
-            tuning: Tuning,
-        ) -> Iterator[Results | OverBudget]:
+        def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
+            _, events, _, muted, left, _ = asked
             n = events.table.column("n").to_numpy()
             hits = (n[:, None] % self.divisor == self.rest) & (muted == 0)
             if hits.sum() > left():
@@ -194,7 +187,7 @@ def test_segments_come_back_from_arrays_as_they_were(form: str, tmp_path: Path) 
     side = of.family.streams.index("r")
     muted = np.zeros(len(segment.ids), np.uint8)
     muted[3] = 1
-    whole = list(again.match(side, events, partners, muted, lambda: 10**9, Tuning()))
+    whole = list(again.match(Encounter(side, events, partners, muted, lambda: 10**9)))
     counts = np.zeros(len(segment.ids), np.int64)
     for found in whole:
         assert isinstance(found, Results)
@@ -203,7 +196,7 @@ def test_segments_come_back_from_arrays_as_they_were(form: str, tmp_path: Path) 
         counts += np.bincount(found.slots, minlength=len(counts))
     assert counts.sum() > 0
     assert counts[3] == 0
-    over = list(again.match(side, events, partners, muted, lambda: 0, Tuning()))
+    over = list(again.match(Encounter(side, events, partners, muted, lambda: 0)))
     assert all(isinstance(found, OverBudget) for found in over)
     assert sum(found.counts for found in over if isinstance(found, OverBudget)).tolist() == counts.tolist()
 

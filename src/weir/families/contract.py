@@ -29,6 +29,7 @@ from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.families.members import Group
 from weir.index.box_tables import OverBudget
+from weir.index.meeting.contract import AUTO
 from weir.index.meeting.contract import Tuning as Tuning  # part of this contract too
 from weir.settings import Settings
 from weir.values.codec import canonical
@@ -151,6 +152,17 @@ class Stored(Protocol):
     def meta(self) -> dict[str, Any]: ...
 
 
+class Encounter(NamedTuple):
+    """New rows of one side, what they meet, and what may become of it."""
+
+    side: int  # of the new rows
+    events: NewRows
+    partners: Sequence[Sequence[Any]]  # for each side the row segments that the events meet
+    muted: np.ndarray  # uint8[n_slots]: 1 for cores whose results are not wanted
+    left: Callable[[], int]  # how many results may still be written
+    tuning: Tuning = AUTO
+
+
 class QuerySegment(Stored, Protocol):
     """Cores of one family, ready to be matched with new rows of any of its sides."""
 
@@ -162,20 +174,8 @@ class QuerySegment(Stored, Protocol):
     def needs(self) -> tuple[Needs, ...]:
         """What it asks of the rows of each side; nothing where no row of the side is ever a partner."""
 
-    def match(
-        self,
-        side: int,
-        events: NewRows,
-        partners: Sequence[Sequence[Any]],
-        muted: np.ndarray,
-        left: Callable[[], int],
-        tuning: Tuning,
-    ) -> Iterator[Results | OverBudget]:
-        """The results of new rows of `side` with row segments of the other sides, except those of muted slots.
-
-        `partners` holds for each side the row segments that these events meet; `left` says how many results may still
-        be written. OverBudget holds, by slot, the counts of the results that were not yielded before it.
-        """
+    def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
+        """The results of an encounter. OverBudget holds, by slot, the counts of those that were not yielded before."""
 
 
 class Form(Protocol):

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import Stream
-from weir.families.contract import NewRows, QuerySegment, Results, Tuning
+from weir.families.contract import Encounter, NewRows, QuerySegment, Results, Tuning
 from weir.families.forms import form_named
 from weir.index.box_tables import OverBudget
 from weir.index.warm import ready
@@ -124,7 +124,7 @@ class _Slice:
         partners = [[self._rows_of(of, path) for path in paths] for paths in of.partners[side]]
         for ref in of.segments:
             segment, muted = self._segment_of(of, ref)
-            for found in segment.match(side, new, partners, muted, self._left, self.task.tuning):
+            for found in segment.match(Encounter(side, new, partners, muted, self._left, self.task.tuning)):
                 if isinstance(found, OverBudget):
                     self._count(ref.path, segment.ids, found.counts)
                     self.over = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.boxes.attributes import sources_of
-from weir.families.contract import Checked, Needs, NewRows, Results, Seen
+from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen
 from weir.families.joins import join_family
 from weir.families.joins.join_family import Joined, JoinFamily, terms_of
 from weir.families.joins.join_segments import JoinSegment
@@ -19,7 +19,6 @@ from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
 from weir.index.box_tables import OverBudget
 from weir.index.joining import kinds
-from weir.index.meeting.contract import Tuning
 from weir.settings import Settings
 
 name = join_family.name
@@ -66,17 +65,12 @@ class JoinQueries:
     def needs(self) -> tuple[Needs, ...]:
         return tuple(Needs(tuple(self.segment.accesses(s)), tuple(self.segment.asked(s))) for s in (0, 1))
 
-    def match(
-        self,
-        side: int,
-        events: NewRows,
-        partners: Sequence[Sequence[PartnerRows]],
-        muted: np.ndarray,
-        left: Callable[[], int],
-        tuning: Tuning,
-    ) -> Iterator[Results | OverBudget]:
-        for rows in partners[1 - side]:
-            found = self.segment.match(side, events.table, events.times, rows, muted, left(), tuning)
+    def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
+        events = asked.events
+        for rows in asked.partners[1 - asked.side]:
+            found = self.segment.match(
+                asked.side, events.table, events.times, rows, asked.muted, asked.left(), asked.tuning
+            )
             yield found if isinstance(found, OverBudget) else Results(*found)
 
 

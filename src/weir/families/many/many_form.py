@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
-from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Tuning
+from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen
 from weir.families.many import many_family
 from weir.families.many.many_family import Many, ManyFamily
 from weir.families.many.many_rows import EventRows, ManyRows, Pool
@@ -64,18 +64,9 @@ class ManyQueries:
         """It asks for columns only: the family alone says in which orders rows are kept."""
         return tuple(Needs((), tuple(self.segment.asked(s))) for s in range(len(self.segment.family.streams)))
 
-    def match(
-        self,
-        side: int,
-        events: NewRows,
-        partners: Sequence[Sequence[ManyRows]],
-        muted: np.ndarray,
-        left: Callable[[], int],
-        tuning: Tuning,
-    ) -> Iterator[Results | OverBudget]:
-        pools = {s: self._pool(rows) for s, rows in enumerate(partners) if s != side}
-        new = EventRows(events.table, events.row_ids, events.times)
-        found = self.segment.match(side, new, pools, muted, left())
+    def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
+        pools = {s: self._pool(rows) for s, rows in enumerate(asked.partners) if s != asked.side}
+        found = self.segment.match(asked.side, EventRows(*asked.events), pools, asked.muted, asked.left())
         yield found if isinstance(found, OverBudget) else Results(*found)
 
     def _pool(self, rows: Sequence[ManyRows]) -> Pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
-from weir.families.contract import Checked, Needs, NewRows, Results, Seen, Stored, Tuning
+from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen, Stored
 from weir.families.members import Group
 from weir.families.selections import selection_family
 from weir.families.selections.selection_segments import Segment
@@ -77,16 +77,8 @@ class SelectionQueries:
         self.ids = segment.ids
         self.arrays, self.meta = segment.arrays, segment.meta
 
-    def match(
-        self,
-        side: int,
-        events: NewRows,
-        partners: Sequence[Sequence[Any]],
-        muted: np.ndarray,
-        left: Callable[[], int],
-        tuning: Tuning,
-    ) -> Iterator[Results | OverBudget]:
-        found = self.segment.match(events.table, muted, left())
+    def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
+        found = self.segment.match(asked.events.table, asked.muted, asked.left())
         if isinstance(found, OverBudget):
             yield found
         else:
