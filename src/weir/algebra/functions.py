@@ -1,6 +1,6 @@
 """The table of scalar functions: for each its names, what it takes, what type it gives, and its value for constants.
 
-A row here and one in `weir.values.functions`, which evaluates columns, are all that a function needs: parsing, typing,
+A row here and one in `weir.values.calls`, which evaluates columns, are all that a function needs: parsing, typing,
 printing, walking, storing and indexing work from these. (The oracle has a translation of its own, and
 docs/language.md a line; a test asks for all of them.)
 

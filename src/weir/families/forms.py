@@ -23,7 +23,7 @@ FORMS: list[Form] = [selection_form, join_form, many_form]
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenForm:
     """The form that takes a core and how it sees it, or nothing; and why earlier ones refused."""
 
     form: str  # "" if none takes it
@@ -31,14 +31,14 @@ class Taken:
     refusals: tuple[tuple[str, str], ...]  # (form, reason)
 
 
-def take(core: Query, catalog: Catalog) -> Taken:
+def take(core: Query, catalog: Catalog) -> TakenForm:
     """The first form that takes a core."""
     streams = (catalog.streams.get(scan.relation.lower()) for scan in core.sources)
     return _take(core, tuple(s for s in streams if s is not None), tuple(form.name for form in FORMS))
 
 
 @lru_cache(maxsize=4096)
-def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> Taken:
+def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> TakenForm:
     """As `take`, cached: a core is seen when it is registered, in batches, and when it is fetched.
 
     `forms` is only part of the cache's key.
@@ -48,9 +48,9 @@ def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> T
     for form in FORMS:
         reason = form.refusal(core, catalog)
         if reason is None:
-            return Taken(form.name, form.see(core, catalog), tuple(refusals))
+            return TakenForm(form.name, form.see(core, catalog), tuple(refusals))
         refusals.append((form.name, reason))
-    return Taken("", None, tuple(refusals))
+    return TakenForm("", None, tuple(refusals))
 
 
 def with_known_strategies(settings: Settings) -> Settings:

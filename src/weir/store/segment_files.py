@@ -42,7 +42,7 @@ _HEAD = struct.Struct("<8sIIQII")
 _TRAILER = struct.Struct("<I8s")
 
 
-class _Laid(NamedTuple):
+class _FileLayout(NamedTuple):
     """Where everything goes in a file."""
 
     places: list[tuple[int, memoryview | bytes]]  # (offset, bytes), ascending; the last one ends the file
@@ -54,7 +54,7 @@ class _Laid(NamedTuple):
         return offset + len(last)
 
 
-def _lay_out(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> _Laid:
+def _lay_out(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> _FileLayout:
     directory: list[list[Any]] = []
     places: list[tuple[int, memoryview | bytes]] = []
     offset = ALIGN
@@ -69,7 +69,7 @@ def _lay_out(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> _Laid:
     header = json.dumps({"arrays": directory, "meta": dict(meta)}, separators=(",", ":")).encode()
     checksum = zlib.crc32(header)
     head = _HEAD.pack(MAGIC, VERSION, len(header), offset, checksum, 0)
-    return _Laid([(0, head), *places, (offset, header + _TRAILER.pack(checksum, MAGIC))], checksum)
+    return _FileLayout([(0, head), *places, (offset, header + _TRAILER.pack(checksum, MAGIC))], checksum)
 
 
 def packed_arrays(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> tuple[bytearray, int]:

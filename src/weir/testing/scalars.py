@@ -47,7 +47,7 @@ from weir.testing.constants import (
     number,
     parameter,
 )
-from weir.testing.functions import Tools, function
+from weir.testing.duck_calls import Tools, function
 
 _EXACT = Context(prec=60)
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

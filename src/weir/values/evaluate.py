@@ -21,10 +21,10 @@ from weir.algebra import nodes
 from weir.algebra.nodes import ColumnRef, Expression, Param
 from weir.algebra.schema import BOOLEAN, Kind
 from weir.values import arithmetic as calculation
+from weir.values.calls import call
 from weir.values.casts import cast
 from weir.values.columns import Bools, Operand, column_operand, constant_operand, to_arrow
 from weir.values.comparisons import compare, like
-from weir.values.functions import call
 
 Lookup = Callable[[ColumnRef | Param], Operand]
 

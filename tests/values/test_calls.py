@@ -18,10 +18,10 @@ from weir.settings import Settings
 from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.testing import answer, differ
-from weir.testing.functions import _CALLS
+from weir.testing.duck_calls import _CALLS
+from weir.values.calls import EVALUATIONS, call
 from weir.values.columns import constant_operand, to_arrow
 from weir.values.evaluate import evaluate, truth_of_constants
-from weir.values.functions import EVALUATIONS, call
 
 LANGUAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 CATALOG = Catalog({"trade": STREAM})
