@@ -236,7 +236,7 @@ def test_workloads_have_the_asked_characteristics() -> None:
     shape = JoinWorkload(20_000, 30_000, 0.8, 0.1, 1e-4, True, 10**6)
     plane, events = draw(shape, 2_000, seed=8)
     assert len(plane.a_lo) == shape.n_boxes
-    assert len(events.values) == pytest.approx(shape.m_rows, rel=0.1)
+    assert len(events.run.values) == pytest.approx(shape.m_rows, rel=0.1)
     runs = events.end - events.begin
     assert runs.min() >= 1
     assert runs.max() <= calibration.RUN_MAX

@@ -19,7 +19,7 @@ from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
 from weir.index.box_tables import OverBudget
 from weir.index.joining import kinds
-from weir.index.meeting.contract import Tuning
+from weir.index.meeting.index_contract import Tuning
 from weir.settings import Settings
 
 name = join_family.name
