@@ -27,7 +27,7 @@ from weir.api import Weir
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.index.box_tables import OverBudget
-from weir.index.meeting.contract import Tuning
+from weir.index.meeting.index_contract import Tuning
 from weir.runtime.calibration import load
 from weir.runtime.session import local_session
 from weir.store.arrays import read_arrays

@@ -33,7 +33,7 @@ from weir.index.bands.band_index import BandIndex
 from weir.index.bands.band_strategies import NAMES as STRATEGIES
 from weir.index.box_tables import Matches
 from weir.index.keys import KEY_MAX, NULL_KEY
-from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.index_contract import Tuning, band_meeting
 from weir.index.meeting.partner_runs import make_run
 from weir.index.meeting.planes import Plane
 

@@ -40,7 +40,7 @@ from benchmarks.workloads import JOINS, JoinWorkload, w3_even
 from weir.index.box_tables import Matches
 from weir.index.joins.join_index import JoinIndex, batch_order
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
-from weir.index.meeting.contract import Tuning, plain_meeting
+from weir.index.meeting.index_contract import Tuning, plain_meeting
 from weir.index.meeting.partners import build_partners, locate
 
 BATCH = 200_000  # events

@@ -20,7 +20,7 @@ from weir.families.many.many_segments import ManySegment
 from weir.families.members import Group
 from weir.index.box_tables import OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN
-from weir.index.meeting.contract import Tuning
+from weir.index.meeting.index_contract import Tuning
 from weir.plan.registration import constants_table, plan_registration
 from weir.settings import Settings
 

@@ -72,7 +72,7 @@ from weir.index.joining.kinds import BAND_STRATEGIES, DEFAULT, make_costs
 from weir.index.joining.kinds import SELECT_STRATEGIES as STRATEGIES
 from weir.index.joining.kinds import STRATEGIES as CHOICES
 from weir.index.joining.kinds import WINDOW_STRATEGIES as FORCED
-from weir.index.meeting.contract import Tuning
+from weir.index.meeting.index_contract import Tuning
 from weir.plan.registration import constant_value, constants_table, plan_registration
 from weir.settings import Settings
 from weir.store.row_files import times_us

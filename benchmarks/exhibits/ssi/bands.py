@@ -21,7 +21,7 @@ from benchmarks.exhibits.ssi.workload import stabbing_number
 from weir.index.bands.band_index import BandIndex
 from weir.index.box_tables import Int64s, Matches
 from weir.index.keys import KEY_MAX, NULL_KEY
-from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.index_contract import Tuning, band_meeting
 from weir.index.meeting.partner_runs import make_run
 from weir.index.meeting.planes import Plane
 from weir.runtime.calibration import ns_per_cycle

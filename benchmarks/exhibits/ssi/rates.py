@@ -29,7 +29,7 @@ from benchmarks.exhibits.exhibit import Number
 from benchmarks.exhibits.ssi.workload import ALPHA, SelectJoins
 from weir.index.box_tables import Int32s, Int64s, Matches
 from weir.index.joins.join_index import JoinIndex
-from weir.index.meeting.contract import Tuning
+from weir.index.meeting.index_contract import Tuning
 from weir.runtime.calibration import ns_per_cycle
 
 BLOCK = 20  # events that one strategy handles before the next one has its turn

@@ -25,7 +25,7 @@ from weir.index.box_tables import Int64s
 from weir.index.joining.kinds import DEFAULT
 from weir.index.joins.join_index import JoinIndex
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
-from weir.index.meeting.contract import Costs, Tuning
+from weir.index.meeting.index_contract import Costs, Tuning
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane, check
 from weir.runtime.calibration import calibrate, ns_per_cycle

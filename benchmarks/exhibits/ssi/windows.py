@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.exhibits.ssi.rates import append_seconds, typical
 from benchmarks.exhibits.ssi.workload import SelectJoins
 from weir.index.box_tables import Matches
-from weir.index.meeting.contract import Meeting, Tuning, timed_meeting
+from weir.index.meeting.index_contract import Meeting, Tuning, timed_meeting
 from weir.index.windows.skylines import COUNT
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages, Kept

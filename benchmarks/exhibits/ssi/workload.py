@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.index.box_tables import Int64s
-from weir.index.meeting.contract import Meeting, plain_meeting
+from weir.index.meeting.index_contract import Meeting, plain_meeting
 from weir.index.meeting.partners import Partners, build_partners, locate
 from weir.index.meeting.planes import Plane, check
 

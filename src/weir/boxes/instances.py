@@ -84,7 +84,7 @@ class Resolved:
 
 
 class RowBoxes(NamedTuple):
-    """Boxes in CSR form, as `weir.index.boxes.BoxTable` has them, but with rows of constants for slots."""
+    """Boxes in CSR form, as `weir.index.box_tables.BoxTable` has them, but with rows of constants for slots."""
 
     row_of_box: Ints
     constraint_offsets: Ints

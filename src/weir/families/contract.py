@@ -29,8 +29,8 @@ from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.families.members import Group
 from weir.index.box_tables import OverBudget
-from weir.index.meeting.contract import AUTO
-from weir.index.meeting.contract import Tuning as Tuning  # part of this contract too
+from weir.index.meeting.index_contract import AUTO
+from weir.index.meeting.index_contract import Tuning as Tuning  # part of this contract too
 from weir.settings import Settings
 from weir.values.codec import canonical
 

@@ -42,7 +42,16 @@ from weir.index.joining.routing import RoutedIndex
 from weir.index.joins import join_strategies
 from weir.index.joins.join_index import JoinIndex, batch_order
 from weir.index.keys import encode_doubles
-from weir.index.meeting.contract import AUTO, Found, Meeting, Side, Tuning, band_meeting, plain_meeting, timed_meeting
+from weir.index.meeting.index_contract import (
+    AUTO,
+    Found,
+    Meeting,
+    Side,
+    Tuning,
+    band_meeting,
+    plain_meeting,
+    timed_meeting,
+)
 from weir.index.meeting.partner_runs import cut, make_run
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane

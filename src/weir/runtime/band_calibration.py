@@ -23,7 +23,7 @@ from weir.index.box_tables import Int64s
 from weir.index.histograms import Floats
 from weir.index.joining.kinds import DEFAULT, make_costs
 from weir.index.keys import KEY_MAX, NULL_KEY, encode_doubles
-from weir.index.meeting.contract import Meeting, Tuning, band_meeting
+from weir.index.meeting.index_contract import Meeting, Tuning, band_meeting
 from weir.index.meeting.partner_runs import make_run
 from weir.index.meeting.planes import Plane
 

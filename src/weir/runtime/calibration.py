@@ -36,7 +36,7 @@ from weir.index.joins.join_costs import (
 )
 from weir.index.joins.join_index import JoinIndex
 from weir.index.joins.join_strategies import NAMES
-from weir.index.meeting.contract import Costs, Meeting, Tuning, plain_meeting
+from weir.index.meeting.index_contract import Costs, Meeting, Tuning, plain_meeting
 from weir.index.meeting.instructions import cycles as cycle_counter
 from weir.index.meeting.planes import Plane, check
 from weir.runtime import band_calibration

@@ -17,7 +17,7 @@ from weir.index.bands.band_strategies import NAMES as STRATEGIES
 from weir.index.box_tables import Matches, OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 from weir.index.meeting.collector import Events
-from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.index_contract import Tuning, band_meeting
 from weir.index.meeting.partner_runs import climb, make_run
 from weir.index.meeting.planes import Plane
 

@@ -26,7 +26,7 @@ from weir.index.box_tables import Matches
 from weir.index.joining.kinds import DEFAULT, make_costs
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting.collector import Events
-from weir.index.meeting.contract import Tuning, band_meeting
+from weir.index.meeting.index_contract import Tuning, band_meeting
 from weir.index.meeting.partner_runs import make_run
 from weir.index.meeting.planes import Plane
 

@@ -28,7 +28,7 @@ from weir.index.joins.join_index import JoinIndex
 from weir.index.joins.join_strategies import NAMES, STRATEGIES
 from weir.index.keys import KEY_MAX, NULL_KEY
 from weir.index.meeting.collector import cheapest
-from weir.index.meeting.contract import plain_meeting
+from weir.index.meeting.index_contract import plain_meeting
 from weir.index.meeting.planes import Plane
 
 S, Q, SCATTERED, HOTSPOTS, GROUPS, CODES = 70_000, 5_000, 900, 7, 130, 4_000

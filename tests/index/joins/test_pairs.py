@@ -19,7 +19,7 @@ from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.joins.join_index import JoinIndex
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.meeting.contract import AUTO, Found, Meeting, Side, Tuning, plain_meeting
+from weir.index.meeting.index_contract import AUTO, Found, Meeting, Side, Tuning, plain_meeting
 from weir.index.meeting.planes import Plane
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))

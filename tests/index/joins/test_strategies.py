@@ -22,7 +22,7 @@ from weir.index.joins.join_index import JoinIndex, batch_order
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting import codes, collector
-from weir.index.meeting.contract import Found, Meeting, Tuning, plain_meeting
+from weir.index.meeting.index_contract import Found, Meeting, Tuning, plain_meeting
 from weir.index.meeting.planes import Plane
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))

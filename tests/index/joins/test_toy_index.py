@@ -12,7 +12,7 @@ import pytest
 import weir
 from weir.index.box_tables import Matches, OverBudget, Uint8s
 from weir.index.joining import kinds
-from weir.index.meeting.contract import AUTO, Found, Indexing, Meeting, StoredIndex, Tuning
+from weir.index.meeting.index_contract import AUTO, Found, Indexing, Meeting, StoredIndex, Tuning
 from weir.index.meeting.planes import Plane
 from weir.testing.direct import DirectWeir
 

@@ -17,7 +17,7 @@ from tests.oracle import naive_windows as naive
 from weir.index.box_tables import Matches, OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting import codes
-from weir.index.meeting.contract import Listed, Meeting, Tuning, timed_meeting
+from weir.index.meeting.index_contract import Listed, Meeting, Tuning, timed_meeting
 from weir.index.meeting.planes import Plane
 from weir.index.windows.window_costs import HOTSPOT, JOIN_FIRST, SELECT_FIRST, SSI
 from weir.index.windows.window_index import WindowIndex

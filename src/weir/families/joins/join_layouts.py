@@ -30,7 +30,7 @@ from weir.families.joins.join_family import BOTH, JoinFamily, joined, on_side
 from weir.families.joins.join_parts import Part, Sides, below, build_parts, two
 from weir.families.joins.join_windows import Apart, apart
 from weir.families.members import Group, boxes_of, by_shape, in_slots
-from weir.index.meeting.contract import Indexing
+from weir.index.meeting.index_contract import Indexing
 from weir.index.strings import StringDictionary
 from weir.settings import Settings
 from weir.values.codec import from_json, to_json

@@ -21,7 +21,7 @@ from weir.index.joining.enumeration import Checks
 from weir.index.joining.kinds import STRATEGIES
 from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.keys import NULL_KEY
-from weir.index.meeting.contract import Meeting, PlaneIndex, Tuning
+from weir.index.meeting.index_contract import Meeting, PlaneIndex, Tuning
 from weir.index.meeting.partners import Partners, locate
 from weir.index.strings import StringDictionary
 from weir.values.evaluate import evaluate

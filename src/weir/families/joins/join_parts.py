@@ -37,7 +37,7 @@ from weir.index.box_tables import Int32s, Int64s
 from weir.index.joining import kinds
 from weir.index.joining.enumeration import Checks, Remaining, make_checks
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.meeting.contract import Indexing, StoredIndex
+from weir.index.meeting.index_contract import Indexing, StoredIndex
 from weir.index.meeting.planes import Plane
 from weir.index.stabbing import canonical
 from weir.index.windows.window_index import WindowIndex

@@ -41,7 +41,7 @@ from weir.index.bands.spread import spread
 from weir.index.box_tables import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joining.routing import RoutedIndex
 from weir.index.joins.join_index import batch_order
-from weir.index.meeting.contract import AUTO, Meeting, PlaneIndex, Side, Tuning
+from weir.index.meeting.index_contract import AUTO, Meeting, PlaneIndex, Side, Tuning
 from weir.index.meeting.partner_runs import PartnerRun, make_run, plain_run
 
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time

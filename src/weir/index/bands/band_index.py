@@ -24,7 +24,7 @@ from weir.index.flat_arrays import flat, restored
 from weir.index.histograms import Floats
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting.collector import CollectedIndex, Events
-from weir.index.meeting.contract import Indexing, Meeting, Tuning
+from weir.index.meeting.index_contract import Indexing, Meeting, Tuning
 from weir.index.meeting.partner_runs import ladder
 from weir.index.meeting.planes import Plane, check
 from weir.index.stabbing import Partition, canonical, is_hot

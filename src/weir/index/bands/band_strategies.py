@@ -24,9 +24,9 @@ from weir.index.box_tables import Int32s, Int64s, read_only
 from weir.index.histograms import Floats
 from weir.index.jit import Scalar
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.meeting.collector import Events, Strategy, collects
+from weir.index.meeting.collector import Events, StrategyRow, collects
 from weir.index.meeting.instructions import double_of, prefetch
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.partner_runs import PartnerRun, difference, first_above, first_not_below, is_whole
 from weir.index.meeting.scratch import Scratch
 
@@ -68,7 +68,7 @@ def sample(bands: Bands, events: Events, offset: Int64s, run: PartnerRun, touche
         stabbed[k] /= max(count, 1)
 
 
-@lean
+@thin
 def _point(search: BandSearch, events: Events, event: Scalar) -> BandPoint:
     return BandPoint(events.a[event], search.offset[event], events.begin[event], events.end[event])
 
@@ -129,7 +129,7 @@ def _select_first(search: BandSearch, events: Events, scratch: Scratch, event: S
     return used
 
 
-@lean
+@thin
 def _selects(bands: Bands, place: Scalar, a: Scalar) -> Scalar:
     """Whether a box contains the event's own attribute."""
     if len(bands.a_lo) == 0:
@@ -137,7 +137,7 @@ def _selects(bands: Bands, place: Scalar, a: Scalar) -> Scalar:
     return bands.a_lo[place] <= a and a <= bands.a_hi[place]
 
 
-@lean
+@thin
 def _has_partner(bands: Bands, run: PartnerRun, place: Scalar, point: BandPoint) -> Scalar:
     at = first_not_below(run, point.begin, point.end, bands.lo[place], point.offset)
     return at < point.end and difference(run.values[at], point.offset, run.is_double) <= bands.hi[place]
@@ -275,7 +275,7 @@ def _reaching(places: Int32s, bounds: Int64s, flip: Scalar, first: Scalar, last:
     return first
 
 
-@lean
+@thin
 def _append(
     bands: Bands, places: Int32s, first: Scalar, last: Scalar, a: Scalar, below: Scalar, found: Int32s, used: Scalar
 ) -> Scalar:
@@ -293,7 +293,7 @@ def _append(
     return used
 
 
-@lean
+@thin
 def _estimate(search: BandSearch, events: Events, scratch: Scratch, event: Scalar) -> None:
     begin, end = events.begin[event], events.end[event]
     has_ladder = is_whole(search.run, begin, end, search.offset[event])
@@ -307,12 +307,12 @@ def _estimate(search: BandSearch, events: Events, scratch: Scratch, event: Scala
 
 # Weights: event, boxes, cells, steps, visits, cold, reached, touched, affected, doubles.
 STRATEGIES = (
-    Strategy("query-outer", (560.0, 0.54, 1.9, 1.4, 360.0, 0, 0, 0, 0, 0.57), _query_outer),
-    Strategy("data-outer", (300.0, 0, 0, 0, 1.8, 0.73, 0, 1.4, 2.3, 0), _data_outer),
-    Strategy("merge", (100.0, 2.7, 0, 0, 0.59, 0, 0, 0, 0.4, 0.27), _merge),
-    Strategy("ssi", (340.0, 0, 0, 1.4, 34.0, 3.9, 0, 0, 1.5, 0), _ssi),
-    Strategy("hotspot", (0, 0, 0, 1.8, 41.0, 8.3, 5.0, 0, 1.1, 0.68), _hotspot),
-    Strategy("select-first", (), _select_first),  # its boxes are counted: those of one cell
+    StrategyRow("query-outer", (560.0, 0.54, 1.9, 1.4, 360.0, 0, 0, 0, 0, 0.57), _query_outer),
+    StrategyRow("data-outer", (300.0, 0, 0, 0, 1.8, 0.73, 0, 1.4, 2.3, 0), _data_outer),
+    StrategyRow("merge", (100.0, 2.7, 0, 0, 0.59, 0, 0, 0, 0.4, 0.27), _merge),
+    StrategyRow("ssi", (340.0, 0, 0, 1.4, 34.0, 3.9, 0, 0, 1.5, 0), _ssi),
+    StrategyRow("hotspot", (0, 0, 0, 1.8, 41.0, 8.3, 5.0, 0, 1.1, 0.68), _hotspot),
+    StrategyRow("select-first", (), _select_first),  # its boxes are counted: those of one cell
 )
 NAMES = tuple(row.name for row in STRATEGIES)
 WEIGHTS = read_only(np.array([row.weights for row in STRATEGIES if row.weights], dtype=np.float64))

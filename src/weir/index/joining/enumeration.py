@@ -21,7 +21,7 @@ import numpy as np
 from weir.index.box_tables import Int32s, Int64s, Matches, Uint8s, frozen
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.meeting.contract import Side
+from weir.index.meeting.index_contract import Side
 from weir.index.meeting.partner_runs import PartnerRun, climb, first_above, stretch
 from weir.index.meeting.planes import Plane
 

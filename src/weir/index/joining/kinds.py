@@ -1,6 +1,6 @@
 """The kinds of joins: which index serves each of them, all their strategies, and the weights that they come with.
 
-A new index is one file with what `weir.index.meeting.contract.StoredIndex` says, and one entry here.
+A new index is one file with what `weir.index.meeting.index_contract.StoredIndex` says, and one entry here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weir.index.box_tables import read_only
 from weir.index.histograms import Floats
 from weir.index.joins import join_strategies
 from weir.index.joins.join_index import JoinIndex
-from weir.index.meeting.contract import Costs, StoredIndex
+from weir.index.meeting.index_contract import Costs, StoredIndex
 from weir.index.windows import window_strategies
 
 INDEXES: dict[str, type[StoredIndex]] = {"select": JoinIndex, "band": BandIndex}

@@ -16,7 +16,7 @@ import numpy as np
 
 from weir.index.box_tables import Int32s, Int64s, Matches, OverBudget, Uint8s, frozen
 from weir.index.joining.enumeration import SPARE, Checks, PairBuffer, Pairing, enumerate_pairs
-from weir.index.meeting.contract import AUTO, Meeting, PlaneIndex, Side, Tuning
+from weir.index.meeting.index_contract import AUTO, Meeting, PlaneIndex, Side, Tuning
 
 CANDIDATES_MAX = 1 << 22  # affected boxes of a block, at most
 CANDIDATES = 1 << 20  # affected boxes of a block that is neither too small to pay nor too large for the cache

@@ -15,7 +15,7 @@ import numpy as np
 
 from weir.index.box_tables import Matches, Uint8s
 from weir.index.histograms import Floats
-from weir.index.meeting.contract import AUTO, Found, Listed, Meeting, PlaneIndex, Tuning
+from weir.index.meeting.index_contract import AUTO, Found, Listed, Meeting, PlaneIndex, Tuning
 from weir.index.windows.window_index import WindowIndex
 
 _SAMPLE_BOXES, _SAMPLE_EVENTS = 512, 64

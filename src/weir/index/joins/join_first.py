@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from weir.index.jit import Scalar
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import thin
 from weir.index.meeting.lists import Lists, Point, list_of, stab_list
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch, keep_unmarked
 
 
-@lean
+@thin
 def stab_join_first(lists: Lists, plane: Plane, point: Point, scratch: Scratch) -> Scalar:
     """Find the boxes that the event affects; its run is coded.
 

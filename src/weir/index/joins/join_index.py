@@ -33,7 +33,7 @@ from weir.index.joins.join_strategies import NAMES, STRATEGIES, WEIGHTS, JoinSea
 from weir.index.joins.stabbing_sets import build_stabbing_sets, extent_of
 from weir.index.meeting.codes import build_codes, encode_plane, n_codes
 from weir.index.meeting.collector import CollectedIndex
-from weir.index.meeting.contract import Indexing, Listed, Meeting, Tuning
+from weir.index.meeting.index_contract import Indexing, Listed, Meeting, Tuning
 from weir.index.meeting.lists import build_lists
 from weir.index.meeting.planes import Plane, check
 from weir.index.stabbing import Partition, canonical, is_hot

@@ -23,8 +23,8 @@ from weir.index.joins.stabbing_sets import StabbingSets, stab_stabbing_sets
 from weir.index.joins.sweep import stab_sweep
 from weir.index.joins.vanilla import stab_vanilla
 from weir.index.meeting.codes import Codes, code_run
-from weir.index.meeting.collector import Events, Strategy, collects
-from weir.index.meeting.lean import lean
+from weir.index.meeting.collector import Events, StrategyRow, collects
+from weir.index.meeting.lean import thin
 from weir.index.meeting.lists import Lists, Point, point_of
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch
@@ -49,17 +49,17 @@ class JoinSearch(NamedTuple):
     prepared: Floats  # float64[·]: what costs have in common for all events (`weir.index.joins.join_costs`)
 
 
-@lean
+@thin
 def _point(search: JoinSearch, events: Events, event: Scalar) -> Point:
     return point_of(search.built.codes, events.a[event], events.begin[event], events.end[event], search.values)
 
 
-@lean
+@thin
 def _code(search: JoinSearch, point: Point, scratch: Scratch) -> None:
     code_run(search.built.codes.c, point.begin, point.end, point.values, scratch.codes)
 
 
-@lean
+@thin
 def _code_short(search: JoinSearch, point: Point, scratch: Scratch) -> Scalar:
     """Code the event's run if it is short enough for boxes to be looked up in its codes; whether it is."""
     is_short = point.end - point.begin <= CODED_MAX
@@ -68,33 +68,33 @@ def _code_short(search: JoinSearch, point: Point, scratch: Scratch) -> Scalar:
     return is_short
 
 
-@lean
+@thin
 def _vanilla(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     point = Point(events.a[event], 0, 0, events.begin[event], events.end[event], search.values)
     return stab_vanilla(search.built.plane, point, scratch)
 
 
-@lean
+@thin
 def _join_first(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     point = _point(search, events, event)
     _code(search, point, scratch)
     return stab_join_first(search.built.lists, search.built.plane, point, scratch)
 
 
-@lean
+@thin
 def _select_first(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     point = _point(search, events, event)
     is_coded = _code_short(search, point, scratch)
     return stab_select_first(search.built.lists, search.built.plane, point, is_coded, scratch, np.int64(0))
 
 
-@lean
+@thin
 def _ssi(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     built, point = search.built, _point(search, events, event)
     return stab_stabbing_sets(built.sets, built.sets.numbers, built.plane, built.codes.c, point, scratch)
 
 
-@lean
+@thin
 def _hotspot(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     """Stabbing sets of the hotspots, select-first for the scattered rest."""
     built, point = search.built, _point(search, events, event)
@@ -103,14 +103,14 @@ def _hotspot(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar
     return stab_select_first(built.hotspots.scattered, built.plane, point, is_coded, scratch, used)
 
 
-@lean
+@thin
 def _sweep(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     point = _point(search, events, event)
     _code(search, point, scratch)
     return stab_sweep(search.built.lists, search.built.plane, point, scratch)
 
 
-@lean
+@thin
 def _estimate(search: JoinSearch, events: Events, scratch: Scratch, event: Scalar) -> None:
     a = events.a[event]
     selected, scattered = search.built.selected, search.built.hotspots.selected
@@ -122,12 +122,12 @@ def _estimate(search: JoinSearch, events: Events, scratch: Scratch, event: Scala
 
 # Weights: event, rows, boxes, lookups, turns, probes, touched, visits, coded, selected, unsure, reached, doubted.
 STRATEGIES = (
-    Strategy("vanilla", (0, 7.2, 0, 0.011, 0, 0, 0.65, 3.8, 0, 0, 0, 0, 0), _vanilla),
-    Strategy("join-first", (0, 0, 0, 0, 0, 0.24, 1.7, 20.0, 0, 8.3, 0, 250.0, 1.6), _join_first),
-    Strategy("select-first", (0, 0, 0, 1.0, 24.0, 0, 1.1, 270.0, 0.57, 0, 14.0, 0, 2.3), _select_first),
-    Strategy("ssi", (0, 22.0, 0, 0, 0.4, 0, 6.5, 1.7, 0, 0, 56.0, 60.0, 0), _ssi),
-    Strategy("hotspot", (530.0, 0, 0, 1.2, 28.0, 0, 7.4, 3.8, 0.67, 1.3, 16.0, 68.0, 2.7), _hotspot),
-    Strategy("sweep", (0, 0, 8.0, 0, 6.8, 0.058, 1.6, 15.0, 0, 8.3, 240.0, 130.0, 1.7), _sweep),
+    StrategyRow("vanilla", (0, 7.2, 0, 0.011, 0, 0, 0.65, 3.8, 0, 0, 0, 0, 0), _vanilla),
+    StrategyRow("join-first", (0, 0, 0, 0, 0, 0.24, 1.7, 20.0, 0, 8.3, 0, 250.0, 1.6), _join_first),
+    StrategyRow("select-first", (0, 0, 0, 1.0, 24.0, 0, 1.1, 270.0, 0.57, 0, 14.0, 0, 2.3), _select_first),
+    StrategyRow("ssi", (0, 22.0, 0, 0, 0.4, 0, 6.5, 1.7, 0, 0, 56.0, 60.0, 0), _ssi),
+    StrategyRow("hotspot", (530.0, 0, 0, 1.2, 28.0, 0, 7.4, 3.8, 0.67, 1.3, 16.0, 68.0, 2.7), _hotspot),
+    StrategyRow("sweep", (0, 0, 8.0, 0, 6.8, 0.058, 1.6, 15.0, 0, 8.3, 240.0, 130.0, 1.7), _sweep),
 )
 NAMES = tuple(row.name for row in STRATEGIES)
 WEIGHTS = read_only(np.array([row.weights for row in STRATEGIES], dtype=np.float64))

@@ -14,7 +14,7 @@ import numpy as np
 from weir.index.box_tables import Int32s
 from weir.index.jit import Scalar
 from weir.index.meeting.codes import FLIP, meets, next_value
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.lists import LOW_FIELDS, LOW_PASSES, Lists, Point, list_of, select
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch
@@ -23,7 +23,7 @@ _LOW_ONES = np.int64(0x0001_0001)
 _ONE = np.uint64(1)
 
 
-@lean
+@thin
 def stab_select_first(
     lists: Lists, plane: Plane, point: Point, is_coded: Scalar, scratch: Scratch, used: Scalar
 ) -> Scalar:

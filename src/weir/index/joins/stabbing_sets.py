@@ -24,7 +24,7 @@ import numpy as np
 from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar
 from weir.index.meeting.codes import FLIP, PASSES, Coded, Points, code_of, meets
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.lists import Doubt, Point, cell_shifts, cut_classes, distribute, take, take_in_doubt
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch
@@ -110,7 +110,7 @@ def build_stabbing_sets(plane: Plane, coded: Coded, partition: Partition, groups
     )
 
 
-@lean
+@thin
 def stab_stabbing_sets(
     sets: StabbingSets, groups: Int32s, plane: Plane, c_points: Points, point: Point, scratch: Scratch
 ) -> Scalar:
@@ -193,7 +193,7 @@ def _prefix_end(words: Int64s, first: Scalar, last: Scalar, top: Scalar) -> Scal
     return np.int64(end)
 
 
-@lean
+@thin
 def _take(
     source: OneOrder,
     first: Scalar,
@@ -209,7 +209,8 @@ def _take(
     zero, found = np.int64(0), scratch.found
     if doubts == 0:
         return take(source.words, source.boxes, first, last, event, zero, found, used)
-    used, n_doubtful = take_in_doubt(source, first, last, Doubt(event, doubts, zero, zero), scratch, used)
+    of = Doubt(event, doubts, zero, zero)
+    used, n_doubtful = take_in_doubt(source.words, source.boxes, first, last, of, scratch.doubtful, found, used)
     for j in range(n_doubtful):
         box = scratch.doubtful[j]
         if meets(plane, box, point.a, point.begin, point.end, point.values):

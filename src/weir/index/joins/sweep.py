@@ -17,13 +17,13 @@ import numpy as np
 from weir.index.jit import Scalar
 from weir.index.keys import NULL_KEY
 from weir.index.meeting.codes import FLIP, PASSES
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.lists import Doubt, Lists, Point, list_of, take, take_in_doubt
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch
 
 
-@lean
+@thin
 def stab_sweep(lists: Lists, plane: Plane, point: Point, scratch: Scratch) -> Scalar:
     """Find the boxes that the event affects; its run is coded."""
     cells, words, boxes = lists.cells, lists.words, lists.boxes
@@ -51,7 +51,9 @@ def stab_sweep(lists: Lists, plane: Plane, point: Point, scratch: Scratch) -> Sc
             else:
                 fields = (v_doubt << 48) | (v_doubt << 32) | (a_doubt << 16) | a_doubt
                 doubt_of = Doubt(event, fields, lowest << 48, (u_code + 1) << 48)
-                used, n_doubtful = take_in_doubt(lists, first, last, doubt_of, scratch, used)
+                used, n_doubtful = take_in_doubt(
+                    words, boxes, first, last, doubt_of, scratch.doubtful, scratch.found, used
+                )
                 if n_doubtful > 0:
                     used = _decide(plane, point, i, scratch, n_doubtful, used)
             u_code, u_doubt = v_code, v_doubt

@@ -24,9 +24,9 @@ from numba.extending import overload
 from weir.index.box_tables import Int32s, Int64s, Matches, OverBudget, Uint8s, read_only
 from weir.index.histograms import Floats
 from weir.index.jit import Scalar, config
-from weir.index.meeting.contract import AUTO, Found, Listed, Meeting, Tuning
+from weir.index.meeting.index_contract import AUTO, Found, Listed, Meeting, Tuning
 from weir.index.meeting.instructions import cycles
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import OUTPUT_SLACK, Scratch, make_scratch, write_sorted
 
@@ -36,7 +36,7 @@ OUTPUT_MIN = 1 << 16  # boxes that an output has room for at least
 Kernel = Callable[..., Any]
 
 
-class Strategy(NamedTuple):
+class StrategyRow(NamedTuple):
     """A way to find the boxes that an event affects: one row of a kind's table."""
 
     name: str
@@ -73,7 +73,7 @@ _STABS: dict[Any, tuple[Kernel, ...]] = {}
 _ESTIMATES: dict[Any, Kernel] = {}
 
 
-def collects(search: type[tuple[Any, ...]], strategies: Sequence[Strategy], estimate: Kernel) -> None:
+def collects(search: type[tuple[Any, ...]], strategies: Sequence[StrategyRow], estimate: Kernel) -> None:
     """Have searches of this class collected by these strategies.
 
     `estimate` (search, events, scratch, event) leaves in scratch.estimates what each strategy costs, ns; inf: never.
@@ -102,7 +102,7 @@ def _chain(kernels: tuple[Kernel, ...]) -> Kernel:
 
         return last_link
     others: Any = numba.njit(_chain(kernels[1:]))
-    others.targetoptions["_nrt"] = False
+    others.targetoptions |= {"_nrt": False, "forceinline": True}
 
     def link(search: Any, events: Any, strategy: Any, scratch: Any, event: Any) -> Any:
         if strategy == 0:
@@ -126,8 +126,8 @@ def _compiled_estimate(search: Any, events: Any, scratch: Any, event: Any) -> Ke
 
 
 if not config.DISABLE_JIT:
-    overload(stab)(_compiled_stab)
-    overload(estimate)(_compiled_estimate)
+    overload(stab, jit_options={"forceinline": True})(_compiled_stab)
+    overload(estimate, jit_options={"forceinline": True})(_compiled_estimate)
 
 
 @lean
@@ -140,7 +140,7 @@ def cheapest(costs: Floats, allowed: Scalar) -> Scalar:
     return best
 
 
-@lean
+@thin
 def _choose(search: Any, events: Events, router: Router, scratch: Scratch, event: Scalar) -> Scalar:
     """The number of the event's strategy."""
     if router.strategy >= 0:
@@ -219,7 +219,7 @@ class CollectedIndex(ABC):
     """An index whose events the collector goes through; a subclass says what is searched."""
 
     kind: ClassVar[str]  # stands before the names of strategies where kinds meet; "" for select joins
-    rows: ClassVar[tuple[Strategy, ...]]
+    rows: ClassVar[tuple[StrategyRow, ...]]
     aliases: ClassVar[Mapping[str, str]] = {}  # names of select joins' strategies that stand for others here
 
     def __init__(self, plane: Plane, allowed: int) -> None:

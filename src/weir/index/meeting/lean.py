@@ -5,6 +5,10 @@ is taken out of a tuple, atomically, and takes it back at the end: 1 µs an even
 thousand boxes. A kernel that makes no arrays needs no counting, because its caller holds all that it sees and returns
 while it runs. Everything else is as in `weir.index.jit`.
 
+A tuple is passed by value, array by array, so a call with a whole index among its arguments costs as much as finding a
+few boxes. What only takes such tuples apart is *thin*: it is made part of whoever calls it. Long loops are not, because
+what has too many of them is compiled badly.
+
 Invariant: a lean kernel allocates nothing; Numba refuses to compile one that does.
 """
 
@@ -22,5 +26,14 @@ def lean(function: F) -> F:
     """`kernel` for a function that makes no arrays."""
     compiled = kernel(function)
     if not config.DISABLE_JIT:
-        cast(Any, compiled).targetoptions["_nrt"] = False  # read when it is compiled, at the first call
+        # Read at the first call, which compiles it; what is not said here is inherited from the caller.
+        cast(Any, compiled).targetoptions |= {"_nrt": False, "forceinline": False}
+    return compiled
+
+
+def thin(function: F) -> F:
+    """`lean` for a function whose call would cost more than what it does."""
+    compiled = lean(function)
+    if not config.DISABLE_JIT:
+        cast(Any, compiled).targetoptions["forceinline"] = True
     return compiled

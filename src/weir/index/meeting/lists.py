@@ -18,7 +18,7 @@ Size: 12 bytes a copy, about 1 for cells of c. Cost: a sort of n words to build;
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from weir.index.box_tables import Int32s, Int64s
 from weir.index.histograms import Floats
 from weir.index.jit import Scalar, kernel
 from weir.index.meeting.codes import FLIP, GUARDS, PASSES, Coded, Codes, code_of
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch
 
@@ -237,13 +237,13 @@ def _cheapest_cuts(
     return best[n]
 
 
-@lean
+@thin
 def point_of(codes: Codes, a: Scalar, begin: Scalar, end: Scalar, values: Int64s) -> Point:
     """An event with its code."""
     return Point(a, code_of(codes.a, a), codes.doubt[0], begin, end, values)
 
 
-@lean
+@thin
 def list_of(lists: Lists, k: Scalar, a_code: Scalar) -> OneList:
     """The list of class k that an event with this code meets."""
     at = lists.classes[k, FIRST_LIST] + (a_code >> lists.classes[k, SHIFT])
@@ -267,7 +267,7 @@ def select(words: Int64s, first: Scalar, last: Scalar, a_code: Scalar, out: Int3
     return np.int64(at)
 
 
-@lean
+@thin
 def stab_list(
     lists: Lists, at: OneList, plane: Plane, point: Point, c: Scalar, c_code: Scalar, scratch: Scratch, used: Scalar
 ) -> Scalar:
@@ -281,7 +281,8 @@ def stab_list(
     if (a_doubt | c_doubt) == 0:
         return take(lists.words, lists.boxes, first, last, event, zero, scratch.found, used)
     doubts = (c_doubt << 48) | (c_doubt << 32) | (a_doubt << 16) | a_doubt
-    used, n_doubtful = take_in_doubt(lists, first, last, Doubt(event, doubts, zero, zero), scratch, used)
+    of = Doubt(event, doubts, zero, zero)
+    used, n_doubtful = take_in_doubt(lists.words, lists.boxes, first, last, of, scratch.doubtful, scratch.found, used)
     for j in range(n_doubtful):  # keys decide
         box = scratch.doubtful[j]
         if plane.a_lo[box] <= point.a <= plane.a_hi[box] and plane.c_lo[box] <= c <= plane.c_hi[box]:
@@ -313,16 +314,6 @@ def take(
     return np.int64(at)
 
 
-class Worded(Protocol):
-    """Boxes with their words, in some order."""
-
-    @property
-    def words(self) -> Int64s: ...
-
-    @property
-    def boxes(self) -> Int32s: ...
-
-
 class Doubt(NamedTuple):
     """An event's word, and where it does not decide."""
 
@@ -334,11 +325,17 @@ class Doubt(NamedTuple):
 
 @lean
 def take_in_doubt(
-    source: Worded, first: Scalar, last: Scalar, of: Doubt, scratch: Scratch, used: Scalar
+    words: Int64s,
+    boxes: Int32s,
+    first: Scalar,
+    last: Scalar,
+    of: Doubt,
+    doubtful: Int32s,
+    out: Int32s,
+    used: Scalar,
 ) -> tuple[Scalar, Scalar]:
     """`take` where a field is in doubt: a box with an equal field there, or with a word below the floor of sure ones,
     goes to `doubtful`. Returns how much of both is used."""
-    words, boxes, out, doubtful = source.words, source.boxes, scratch.found, scratch.doubtful
     event, floor, sure_floor = of.event, of.floor, of.sure_floor
     sure_event = event - of.fields
     at, n_doubtful = np.uint64(used), 0

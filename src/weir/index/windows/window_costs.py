@@ -29,7 +29,7 @@ from weir.index.histograms import Floats, height_at
 from weir.index.jit import Scalar
 from weir.index.meeting.codes import n_codes
 from weir.index.meeting.collector import Events
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import thin
 from weir.index.meeting.lists import Lists, reach_of_classes
 from weir.index.meeting.scratch import Scratch
 from weir.index.windows.skylines import COUNT, MADE, SHORT, Skylines, StabbingPoints, segments_of
@@ -55,7 +55,7 @@ def _shape(lists: Lists, omega: int) -> tuple[float, float]:
     return float(len(share)), 1.5 * float(share @ reach)
 
 
-@lean
+@thin
 def estimate_event(search: WindowSearch, events: Events, scratch: Scratch, event: Scalar) -> None:
     """cost[strategy] of one event; its run's partners that are young enough are listed then."""
     begin, end, a, out = events.begin[event], events.end[event], events.a[event], scratch.estimates
@@ -79,7 +79,7 @@ def estimate_event(search: WindowSearch, events: Events, scratch: Scratch, event
         out[HOTSPOT] = VISIT_NS * shape[4] + n_scattered * lookup_ns + hot
 
 
-@lean
+@thin
 def _thinned(
     search: WindowSearch, points: StabbingPoints, skylines: Skylines, begin: Scalar, end: Scalar, probe_ns: Scalar
 ) -> Scalar:

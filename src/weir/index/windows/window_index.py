@@ -23,7 +23,7 @@ from weir.index.histograms import EqualWidth
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.index.meeting.codes import build_codes, encode_plane, n_codes
 from weir.index.meeting.collector import CollectedIndex
-from weir.index.meeting.contract import AUTO, Listed, Meeting, Tuning
+from weir.index.meeting.index_contract import AUTO, Listed, Meeting, Tuning
 from weir.index.meeting.lists import build_lists
 from weir.index.meeting.planes import Plane, check
 from weir.index.stabbing import canonical, is_hot

@@ -14,7 +14,7 @@ from weir.index.histograms import EqualWidth, Floats
 from weir.index.jit import Scalar
 from weir.index.meeting.codes import Codes
 from weir.index.meeting.collector import Events
-from weir.index.meeting.lean import lean
+from weir.index.meeting.lean import thin
 from weir.index.meeting.lists import Lists
 from weir.index.meeting.planes import Plane
 from weir.index.windows.newest import Newest
@@ -67,7 +67,7 @@ class WindowSearch(NamedTuple):
     shape: Floats  # what costs are made of (`weir.index.windows.window_costs`)
 
 
-@lean
+@thin
 def list_recent(search: WindowSearch, events: Events, event: Scalar) -> Scalar:
     """List the partners that are young enough for some box; returns how many they are."""
     kept = search.kept

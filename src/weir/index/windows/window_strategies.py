@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar
-from weir.index.meeting.codes import code_of
-from weir.index.meeting.collector import Events, Strategy, collects
-from weir.index.meeting.lean import lean
-from weir.index.meeting.lists import Lists, list_of, point_of, select, stab_list
+from weir.index.meeting.codes import FLIP, code_of
+from weir.index.meeting.collector import Events, StrategyRow, collects
+from weir.index.meeting.lean import lean, thin
+from weir.index.meeting.lists import LOW_FIELDS, LOW_PASSES, Lists, list_of, point_of, stab_list
 from weir.index.meeting.partner_runs import stretch
 from weir.index.meeting.scratch import Scratch
 from weir.index.windows.newest import has_age
@@ -38,18 +38,18 @@ from weir.index.windows.window_layout import SEGMENT_MIN, Ages, WindowSearch, li
 _WORD, _BIT = np.uint64(6), np.uint64(63)
 
 
-@lean
+@thin
 def _join_first(search: WindowSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     list_recent(search, events, event)
     return _probe(search, search.boxes.lists, search.kept.recent, events, scratch, event)
 
 
-@lean
+@thin
 def _select_first(search: WindowSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     return _look_up(search, search.boxes.lists, events, scratch, event, np.int64(0))
 
 
-@lean
+@thin
 def _ssi(search: WindowSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     skylines = search.kept.skylines
     if _stands(search, search.boxes.points, skylines, events, event):
@@ -57,7 +57,7 @@ def _ssi(search: WindowSearch, events: Events, scratch: Scratch, event: Scalar) 
     return _join_first(search, events, scratch, event)
 
 
-@lean
+@thin
 def _hotspot(search: WindowSearch, events: Events, scratch: Scratch, event: Scalar) -> Scalar:
     boxes, skylines = search.boxes, search.kept.hot
     if not _stands(search, boxes.hot_points, skylines, events, event):
@@ -67,7 +67,7 @@ def _hotspot(search: WindowSearch, events: Events, scratch: Scratch, event: Scal
     return _look_up(search, boxes.scattered, events, scratch, event, used)
 
 
-@lean
+@thin
 def _stands(search: WindowSearch, points: StabbingPoints, skylines: Skylines, events: Events, event: Scalar) -> Scalar:
     """Whether the listed partners stand for the event's run: all that are young enough, or none is too young."""
     kept, begin = search.kept, events.begin[event]
@@ -133,11 +133,16 @@ def _look_up(
     plane, ages, newest, out = search.boxes.plane, search.boxes.ages, search.kept.newest, scratch.found
     a, time, begin, end = events.a[event], search.times[event], events.begin[event], events.end[event]
     a_code, doubt = code_of(search.boxes.codes.a, a), search.boxes.codes.doubt[0]
+    of_a, words, numbers = (a_code << 16) | (FLIP - a_code) | LOW_PASSES, lists.words, lists.boxes
     kept = np.int64(used)
     for k in range(len(lists.classes)):
         at = list_of(lists, k, a_code)
-        for j in range(kept, select(lists.words, at.first, at.last, a_code, out, kept)):
-            box = np.uint64(lists.boxes[out[j]])
+        chosen = np.uint64(kept)
+        for entry in range(np.uint64(at.first), np.uint64(at.last)):
+            out[chosen] = numbers[entry]
+            chosen += np.uint64(((of_a - (words[entry] & LOW_FIELDS)) & LOW_PASSES) == LOW_PASSES)
+        for j in range(kept, np.int64(chosen)):
+            box = np.uint64(out[j])
             if doubt > 0 and (a < plane.a_lo[box] or a > plane.a_hi[box]):
                 continue
             low, high = stretch(search.values, begin, end, plane.c_lo[box], plane.c_hi[box])
@@ -163,10 +168,10 @@ def walked_in_vain(search: WindowSearch, events: Events, event_of: Int64s, boxes
 
 
 STRATEGIES = (
-    Strategy("join-first", (), _join_first),
-    Strategy("select-first", (), _select_first),
-    Strategy("ssi", (), _ssi),
-    Strategy("hotspot", (), _hotspot),
+    StrategyRow("join-first", (), _join_first),
+    StrategyRow("select-first", (), _select_first),
+    StrategyRow("ssi", (), _ssi),
+    StrategyRow("hotspot", (), _hotspot),
 )
 NAMES = tuple(row.name for row in STRATEGIES)
 

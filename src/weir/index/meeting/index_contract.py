@@ -160,7 +160,10 @@ class PlaneIndex(Protocol):
 
 
 class StoredIndex(PlaneIndex, Protocol):
-    """One that segments keep: it is built from a plane and comes back from its arrays."""
+    """One that segments keep: it is built from a plane and comes back from its arrays.
+
+    Among its arrays are those of the plane, named plane_a_lo and so on: two directions of a join share them.
+    """
 
     @classmethod
     def over(cls, plane: Plane, how: Indexing) -> Self: ...
