@@ -20,6 +20,7 @@ from weir.families.many.many_segments import ManySegment
 from weir.families.members import Group
 from weir.index.box_tables import OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN
+from weir.index.meeting.index_contract import Tuning
 from weir.plan.registration import constants_table, plan_registration
 from weir.settings import Settings
 
@@ -73,7 +74,7 @@ def match(
     quiet = np.zeros(len(segment.ids), np.uint8)
     quiet[:muted] = 1
     own = np.zeros(tables[side].num_rows, np.int64)
-    return segment.match(side, tables[side], own, rows, quiet, ALL_PAIRS, strategy=strategy)
+    return segment.match(side, tables[side], own, rows, quiet, ALL_PAIRS, Tuning(strategy))
 
 
 def triples(found: JoinMatches | OverBudget, side: int) -> set[tuple[int, int, int]]:
