@@ -29,7 +29,7 @@ def test_the_workload_is_as_defined() -> None:
     joins = table_one(500, 200, groups=10, join_rate=100, rows=5_000)
     whole, short = with_windows(joins, 1.0), with_windows(joins, 0.1)
     assert short.joining == pytest.approx(0.1 * whole.joining, rel=0.15)
-    assert np.all(whole.events.times >= HORIZON)
-    assert np.all(whole.events.newest.times < HORIZON)
+    assert np.all(whole.events.events.times >= HORIZON)
+    assert np.all(whole.events.partners.times < HORIZON)
     assert short.ages.most.max() <= 0.1 * HORIZON
     assert np.array_equal(short.ages.least, -short.ages.most)
