@@ -76,10 +76,9 @@ def measure(
             w = trial.workload
             for first in range(0, len(w.a), BLOCK):
                 block = slice(first, first + BLOCK)
+                events = w.meeting.at(block)
                 for name in strategies:
-                    trial.spent[name][k, block] = trial.searched.cycles(
-                        w.a[block], w.begin[block], w.end[block], w.values, name
-                    )
+                    trial.spent[name][k, block] = trial.searched.cycles(events, name)
             trial.appends.append(append_seconds(trial.found, len(w.plane.a_lo)))
     tick_s = ns_per_cycle() / 1e9
     return [_rates(trial, tick_s) for trial in trials]
