@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-WAYS = {"NUMBA_DISABLE_JIT": 0.05, "NUMBA_BOUNDSCHECK": 0.2}
+WAYS = {"NUMBA_DISABLE_JIT": 0.02, "NUMBA_BOUNDSCHECK": 0.2}
 # Differences of doubles become infinite or NaN, which compiled kernels do silently and NumPy warns of. Its words are
 # the same for integers that wrap, so these go unseen in bands, and only there.
 INFINITE = ("-W", "ignore:overflow encountered:RuntimeWarning", "-W", "ignore:invalid value:RuntimeWarning")
