@@ -50,7 +50,8 @@ def identity(files: Files, clock: str | None = None) -> Identity:
     refuse_other_formats(files)
     document = read_document(files, WEIR)
     if document is None:
-        if files.exists(f"ledger/{0:012d}.plan"):
+        # Looked at again: another process may have made the weir, and a batch, since we looked.
+        if files.exists(f"ledger/{0:012d}.plan") and read_document(files, WEIR) is None:
             raise StoreError(f"{WEIR} is missing from {files.location}, though there are batches", hint=RESTORE)
         content = {"format": FOLDER_FORMAT, "engine": unique(), "clock": clock or "event"}
         create_document(files, WEIR, ROOT, json.dumps(content).encode())
