@@ -40,6 +40,20 @@ def test_the_folder_is_private_and_named_after_the_sources(fresh: Path) -> None:
         assert stat.S_IMODE(part.stat().st_mode) == 0o700
 
 
+def test_another_checkout_of_the_same_sources_has_a_folder_of_its_own(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba's cache files are by path as well: what one checkout compiled is not there for another."""
+    first = jit.cache_folder()
+    monkeypatch.setattr(jit, "__file__", str(fresh / "elsewhere" / "index" / "jit.py"))
+    monkeypatch.setattr(jit, "source_hash", lambda _: "same")
+    jit.cache_folder.cache_clear()
+    second = jit.cache_folder()
+    assert first is not None
+    assert second is not None
+    assert first.name.split("-")[1] != second.name.split("-")[1]
+
+
 def test_an_open_folder_is_closed_and_a_link_is_not_trusted(fresh: Path) -> None:
     (fresh / "weir").mkdir(mode=0o777)
     (fresh / "weir").chmod(0o777)

@@ -66,7 +66,9 @@ def _remove_unused(kernels: Path, keep: str) -> None:
 @functools.cache
 def cache_folder() -> Path | None:
     """The private folder for compiled kernels of exactly this source text; None where none can be made."""
-    name = source_hash(("index",)) + ("-boundscheck" if config.BOUNDSCHECK else "")
+    # Numba tells kernels apart by where their source is, too: of two checkouts with one text each has its own.
+    place = hashlib.sha256(os.fsencode(Path(__file__).resolve().parent)).hexdigest()[:8]
+    name = f"{source_hash(('index',))}-{place}" + ("-boundscheck" if config.BOUNDSCHECK else "")
     folder = next(private_folders("kernels", name), None)
     if folder is not None:
         os.utime(folder)
