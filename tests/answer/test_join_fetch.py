@@ -404,7 +404,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, random.Random("world"))
 
 
-@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=1))
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=0))
 def test_random_lives(tmp_path: Path, seed: int) -> None:
     """Queries come at any batch, some are demoted, runs are made and caches damaged; now and then, every answer."""
     print(f"seed {seed}")

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.micro import bands
 from benchmarks.workloads import w4, w4_even
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_workload_is_as_defined() -> None:
     workload = w4(20_000, 300)

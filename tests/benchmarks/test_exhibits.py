@@ -34,6 +34,8 @@ from benchmarks.exhibits.plot import HEIGHT, WIDTH, draw, label
 from benchmarks.exhibits.registry import discover, place
 from benchmarks.exhibits.ssi import workload
 
+pytestmark = pytest.mark.slow
+
 WANTED = (
     *("ssi-2", "ssi-7a", "ssi-7b", "ssi-8a", "ssi-8b", "ssi-9", "ssi-10a", "ssi-10b", "ssi-11", "ssi-t2"),
     *(f"ssi-{k}" for k in range(12, 21)),

@@ -15,6 +15,8 @@ from benchmarks.peers.select_join_scan import joined_rows, scan
 from benchmarks.workloads import JOINS, JoinWorkload, w3_broad, w3_even, w3_narrow
 from weir.index.meeting.planes import Plane
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.micro import many
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

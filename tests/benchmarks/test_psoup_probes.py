@@ -11,6 +11,8 @@ from benchmarks.exhibits.psoup.probes import EQ, FLIPPED, GE, GT, LE, LT, PROBES
 from benchmarks.exhibits.psoup.psoup_11 import INEQUALITIES, OWN_OPS, Query, draw_queries, hybrids, measure
 from benchmarks.exhibits.psoup.workload import draw_constants, draw_values
 
+pytestmark = pytest.mark.slow
+
 COMPARISONS = {EQ: operator.eq, LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge}
 
 

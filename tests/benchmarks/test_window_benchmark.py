@@ -11,6 +11,8 @@ from benchmarks.exhibits.ssi.windows import HORIZON, with_windows
 from benchmarks.exhibits.ssi.workload import table_one
 from benchmarks.micro import windows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.soak
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

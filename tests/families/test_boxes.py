@@ -116,6 +116,7 @@ def test_random_predicates_agree_with_the_evaluator(seed: int) -> None:
             assert not len(wrong), (seed, number, predicate, given, rows[wrong[0]], bool(expected[wrong[0]]))
 
 
+@pytest.mark.slow
 def test_every_numeric_pair_rounds_exactly() -> None:
     types = [INT, BIGINT, DOUBLE, decimal(9, 2), decimal(18, 6), decimal(4, 4), decimal(18, 18), decimal(18, 0)]
     for left in types:
@@ -218,6 +219,7 @@ def test_whole_arithmetic_is_solved_for_the_column(e: Expression) -> None:
         assert found.tolist() == expected, op
 
 
+@pytest.mark.slow
 def test_decimal_and_time_arithmetic_is_solved_too() -> None:
     rng = random.Random("solved")
     rows = random_rows(rng, 60)

@@ -96,6 +96,7 @@ def test_random_expressions_agree_with_the_plain_twin(seed: int) -> None:
             assert truth(e, table, constants).tolist() == [v is True for v in got]
 
 
+@pytest.mark.slow
 def test_every_pair_of_numbers_compares_exactly_with_a_constant() -> None:
     types = [INT, BIGINT, DOUBLE, decimal(9, 2), decimal(18, 6), decimal(4, 4)]
     for left in types:

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.micro import selections
 from benchmarks.workloads import WORKLOADS, w1, w2
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,8 @@ from weir.index.papers.interval_histograms import (
     stabbing_histogram,
 )
 
+pytestmark = pytest.mark.slow
+
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))  # small where kernels are not compiled
 
 

@@ -13,6 +13,8 @@ from tests.oracle.naive_stabbing import stabbing_points
 from weir.index.papers.hotspots import HotspotTracker
 from weir.index.papers.stabbing_triggers import TRIGGERS
 
+pytestmark = pytest.mark.slow
+
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 HISTORIES = int(1_014 * SCALE)
 UPDATES = 500

@@ -17,6 +17,8 @@ from weir.index.papers.stabbing_partition import StabbingPartition
 from weir.index.papers.stabbing_triggers import TRIGGERS, Interval
 from weir.index.stabbing import canonical
 
+pytestmark = pytest.mark.slow
+
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 HISTORIES = int(1_014 * SCALE)  # 26 for each kind and trigger
 UPDATES = 500

@@ -27,6 +27,8 @@ from weir.sql.parse import parse
 from weir.testing import answer
 from weir.testing.arrow_types import arrow_schema
 
+pytestmark = pytest.mark.slow
+
 TAU_US = START_US + SPAN_US * 3 // 4
 ORDERS = ("ordered", "shuffled", "clustered")
 QUERIES_PER_KIND = 80

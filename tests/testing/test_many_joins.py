@@ -28,6 +28,8 @@ from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.testing import answer
 
+pytestmark = pytest.mark.slow
+
 TAU_US = START_US + SPAN_US * 3 // 4
 QUERIES = 300
 ROWS_MAX = 100_000

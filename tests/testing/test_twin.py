@@ -14,6 +14,8 @@ from weir.settings import Settings
 from weir.sql.parse import parse
 from weir.testing import answer, differ
 
+pytestmark = pytest.mark.slow
+
 ORDERS = ("ordered", "shuffled", "clustered")
 PER_CATALOG = 15
 
