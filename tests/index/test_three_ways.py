@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-WAYS = {"NUMBA_DISABLE_JIT": 0.02, "NUMBA_BOUNDSCHECK": 0.2}
+UNCOMPILED, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
 # Differences of doubles become infinite or NaN, which compiled kernels do silently and NumPy warns of. Its words are
 # the same for integers that wrap, so these go unseen in bands, and only there.
 INFINITE = ("-W", "ignore:overflow encountered:RuntimeWarning", "-W", "ignore:invalid value:RuntimeWarning")
@@ -29,18 +29,19 @@ BATTERIES = {
 
 
 def cases() -> list[object]:
-    """Uncompiled runs are part of `make test`, and of the others one: checks take a minute to compile."""
-    tested = {(battery, way) for battery in BATTERIES for way in WAYS if way == "NUMBA_DISABLE_JIT"}
-    tested.add(("pairs", "NUMBA_BOUNDSCHECK"))
-    every = [(battery, way) for battery in BATTERIES for way in WAYS]
-    return [pytest.param(*case, marks=pytest.mark.slow if case in tested else pytest.mark.soak) for case in every]
+    """`make test` has small uncompiled runs, and one with checks, which take a minute to compile; soak has all."""
+    tested = [(battery, UNCOMPILED, 0.02) for battery in BATTERIES] + [("pairs", CHECKED, 0.2)]
+    every = [(battery, way, scale) for battery in BATTERIES for way, scale in ((UNCOMPILED, 0.05), (CHECKED, 0.2))]
+    soaked = [case for case in every if case not in tested]
+    marked = [(tested, pytest.mark.slow), (soaked, pytest.mark.soak)]
+    return [pytest.param(*case, marks=mark) for of_mark, mark in marked for case in of_mark]
 
 
-@pytest.mark.parametrize(("battery", "way"), cases())
-def test_the_battery_holds(battery: str, way: str) -> None:
+@pytest.mark.parametrize(("battery", "way", "share"), cases())
+def test_the_battery_holds(battery: str, way: str, share: float) -> None:
     ignored = INFINITE if battery == "bands" else ()
     files = [str(HERE / f"{name}.py") for name in BATTERIES[battery]]
-    scale = {"WEIR_INDEX_SCALE": str(WAYS[way]), "PYTHONPATH": os.pathsep.join(sys.path)}
+    scale = {"WEIR_INDEX_SCALE": str(share), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *ignored, *files]
     environment = {**os.environ, **scale, way: "1"}
     root = HERE.parent.parent

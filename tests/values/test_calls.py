@@ -14,6 +14,7 @@ from weir.algebra.fold import fold_one
 from weir.algebra.functions import FUNCTIONS, NAMED, SIGNATURES, VALUE, Signature
 from weir.algebra.nodes import Call, Comparison, Literal, Param, Project
 from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Catalog, DataType, Kind, decimal
+from weir.families.query_parts import condition_of
 from weir.settings import Settings
 from weir.sql.lower import lower
 from weir.sql.parse import parse
@@ -107,7 +108,8 @@ def test_each_is_what_the_oracle_says(line: str) -> None:
         sql = f"SELECT {text} AS x FROM trade WHERE {text} IS NOT NULL OR i > 0"
         query = lower(parse(sql, Settings()), CATALOG)
         assert isinstance(query.root, Project)
-        predicate = query.root.child.predicate  # type: ignore[union-attr]  # a selection
+        predicate = condition_of(query)
+        assert predicate is not None
         kept = rows.filter(evaluate(predicate, rows))
         found = pa.table([evaluate(query.root.columns[0][1], kept)], names=["x"])
         expected = answer(sql, {}, CATALOG, {"trade": rows}, LATER_US)
