@@ -42,7 +42,7 @@ lint: $(STAMP)
 # Tests that kill processes or set up machines mostly wait: they run beside the others, and report at the end.
 test: lint
 	@$(BIN)/python -m weir.index.warm
-	@$(BIN)/python -m pytest -m "crash or machine" > .waiting.log 2>&1 & waiting=$$!; \
+	@$(BIN)/python -m pytest -m "(crash or machine) and not soak" > .waiting.log 2>&1 & waiting=$$!; \
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (crash or machine or soak)"; rest=$$?; \
 	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))
 

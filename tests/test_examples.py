@@ -49,7 +49,7 @@ def test_pipeline_benchmark_at_smoke_size(
     assert (tmp_path / "bench-results" / "pipeline.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # tests/index/test_benchmark.py has one of them in `make test`
 def test_kernel_benchmark_at_smoke_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import run
 

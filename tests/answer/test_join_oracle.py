@@ -67,7 +67,7 @@ def test_enough_was_compared() -> None:
     assert total >= COMPARISONS_MIN
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # the mixed oracle has the same for all forms in `make test`
 @pytest.mark.parametrize("seed", range(2100, 2101))
 def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) -> None:
     found = [
@@ -105,7 +105,7 @@ def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> 
             assert differ(one, two) is None
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # the mixed oracle has the same in `make test`
 def test_without_compiled_kernels(tmp_path: Path) -> None:
     """The same with NUMBA_DISABLE_JIT=1, held against the oracle by the same test in a process of its own."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "WEIR_SOAK": ""}

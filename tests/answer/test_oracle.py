@@ -91,7 +91,7 @@ def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> 
             assert differ(one, two) is None
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # the mixed oracle has the same in `make test`
 def test_without_compiled_kernels(tmp_path: Path) -> None:
     """The same answers with NUMBA_DISABLE_JIT=1, held against the oracle by the same test in a process of its own."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "WEIR_SOAK": ""}

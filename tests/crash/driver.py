@@ -6,11 +6,14 @@ import os
 import sys
 
 import weir
+from tests.crash.jvm import PORT, take_over
 from weir.errors import WeirError
 
 
 def main(folder: str) -> int:
     os.setpgid(0, 0)  # the test can kill driver, JVM and workers together
+    if PORT in os.environ:
+        take_over({name: value for name, value in os.environ.items() if name.startswith("WEIR_FAULT")})
     # A batch is one push of each stream: as many rows as `ROWS` of the world.
     w = weir.open(folder, settings={"batch_rows_max": 55, "compact_every_batches": 1, "vacuum_every_batches": 2,
                                     "tail_queries_max": 3, "orphan_grace_s": 0})  # fmt: skip

@@ -1,19 +1,23 @@
 """The kill matrix: real drivers on real Spark die at every named point; nothing is lost, nothing doubled.
 
 Each driver first replays what the one before left behind, then dies at its own point, so one pass over the points
-costs one start each. Between a crash and its replay queries are registered and dropped and rows are pushed.
+costs one start each: of Python, and in `make soak` of a JVM too. Between a crash and its replay queries are registered
+and dropped and rows are pushed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.crash.jvm import shared_jvm
 from tests.crash.world import Reader, World, is_stopped, jvm_of, kill_all
 from weir.runtime.faults import POINTS
 from weir.store.data_files import batch_of_path
@@ -45,12 +49,16 @@ def wait_until_stopped(process: subprocess.Popen[str]) -> None:
     raise AssertionError("the driver never reached its point")
 
 
-def test_every_point(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_jvm", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_every_point(tmp_path: Path, own_jvm: bool) -> None:
     world = World(tmp_path / "weir")
     world.push(2)
     reader = Reader(world)
     reader.start()
-    try:
+    with contextlib.ExitStack() as closing:
+        closing.callback(reader.finish)
+        if not own_jvm:
+            world.environment = closing.enter_context(shared_jvm())
         for k, point in enumerate(p for p in POINTS if p not in LATER):
             mark = tmp_path / f"mark{k}"
             code, said = ends(world.driver(point, mark))
@@ -69,8 +77,6 @@ def test_every_point(tmp_path: Path) -> None:
             world.push(2 if k % 2 else 3)
         code, said = ends(world.driver())
         assert code == 0, said
-    finally:
-        reader.finish()
     world.check_complete()
 
 
@@ -105,6 +111,12 @@ def test_only_the_jvm_dies_then_everything_at_once(tmp_path: Path) -> None:
     world.check_complete()
 
 
+@pytest.fixture
+def closing() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
 def test_a_zombie_is_fenced(tmp_path: Path) -> None:
     world = World(tmp_path / "weir")
     world.push()
@@ -122,7 +134,7 @@ def test_a_zombie_is_fenced(tmp_path: Path) -> None:
     world.check_complete()
 
 
-def test_a_full_disk_stops_the_driver_and_harms_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_driver_and_harms_nothing(tmp_path: Path, closing: contextlib.ExitStack) -> None:
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
@@ -130,6 +142,7 @@ def test_a_full_disk_stops_the_driver_and_harms_nothing(tmp_path: Path) -> None:
         pytest.skip("needs `mount`, and the right to mount a small tmpfs")
     try:
         world = World(place / "weir")
+        world.environment = closing.enter_context(shared_jvm())
         world.push()
         code, said = ends(world.driver())
         assert code == 0, said

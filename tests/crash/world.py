@@ -60,6 +60,7 @@ class World:
     batches: int = 0  # pushed so far, ROWS rows each
     late: int = 0
     texts: dict[int, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)  # of drivers
 
     def __post_init__(self) -> None:
         self.weir = weir.open(self.folder)
@@ -109,7 +110,7 @@ class World:
 
     def driver(self, fault: str | None = None, mark: Path | None = None) -> subprocess.Popen[str]:
         """Start a driver; `fault` as in WEIR_FAULT, `mark` lets it fire once over all processes."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_FAULT")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_FAULT")} | self.environment
         if fault is not None:
             environment["WEIR_FAULT"] = fault
         if mark is not None:
