@@ -20,7 +20,7 @@ from weir.settings import Settings
 from weir.store.vacuum import Removed
 
 PAGE = Path(__file__).parent / "api.md"
-INTERNAL = {"start", "add_frame"}  # methods of Run that the project itself calls
+INTERNAL = {"start", "add_frame", "remove_frame"}  # methods of Run that the project itself calls
 
 HEAD = """# API reference
 
@@ -34,6 +34,7 @@ command line.
 def page() -> str:
     """The whole page."""
     parts = [HEAD, "## weir.open\n\n", *_callable("weir.open", weir.open)]
+    parts += ["## weir.configure\n\n", *_callable("weir.configure", weir.configure)]
     for kind in (weir.Weir, weir.Query, weir.Queries, weir.Changes, weir.Run):
         parts += [f"## {kind.__name__}\n\n", _text(kind), *_members(kind)]
     for figures in (RunProgress, BatchFigures, Removed):

@@ -25,7 +25,7 @@ def main() -> None:
         (incoming / "one.json").write_text("\n".join(json.dumps(r) for r in readings))
 
         spark = local_session()
-        frame = spark.readStream.name("readings").schema("sensor string, celsius int, at timestamp").json(str(incoming))
+        frame = spark.readStream.schema("sensor string, celsius int, at timestamp").json(str(incoming))
         w = weir.open(Path(root) / "weir", spark=spark)
         w.stream("reading", frame, time="at", keep="1 day")
         alerts = w.register_many(

@@ -93,7 +93,6 @@ def test_odd_ranges_are_legal_and_answered_as_sql_does(w: weir.Weir) -> None:
     queries = w.register_many(text, {"lo": [lo for lo, _ in wishes], "hi": [hi for _, hi in wishes]})
     values = [0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, None, 5e-324, 1e308]
     rows = pa.table({"price": values, "ts": pa.array([10**6] * len(values), pa.timestamp("us", "UTC"))})
-    DirectWeir(w, wall_us=10**6).batch({"trade": rows})
     full = pa.table(
         {
             "name": pa.nulls(len(values), pa.string()),
@@ -101,6 +100,7 @@ def test_odd_ranges_are_legal_and_answered_as_sql_does(w: weir.Weir) -> None:
             **dict(zip(rows.column_names, rows.columns, strict=True)),
         }
     )
+    DirectWeir(w, wall_us=10**6).batch({"trade": full})
     found = 0
     for query, (lo, hi) in zip(queries, wishes, strict=True):
         expected = answer(text, {"lo": lo, "hi": hi}, w.catalog, {"trade": full}, 10**6)

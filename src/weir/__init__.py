@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from weir.api import open_weir as open
     from weir.errors import WeirError
     from weir.runtime.run import Run
+    from weir.runtime.session import configure
 
-__all__ = ["Changes", "Queries", "Query", "Run", "Weir", "WeirError", "open"]
+__all__ = ["Changes", "Queries", "Query", "Run", "Weir", "WeirError", "configure", "open"]
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a worker that imports one kernel must not import Spark and the API.
@@ -21,6 +22,7 @@ _HOMES = {
     "Run": ("weir.runtime.run", "Run"),
     "Weir": ("weir.api", "Weir"),
     "WeirError": ("weir.errors", "WeirError"),
+    "configure": ("weir.runtime.session", "configure"),
     "open": ("weir.api", "open_weir"),
 }
 

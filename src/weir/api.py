@@ -8,9 +8,11 @@ the streaming DataFrames that were given to it.
 from __future__ import annotations
 
 import datetime
+import html
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,9 +23,19 @@ from weir.algebra.schema import Catalog, Column, Stream, Table
 from weir.answer.describe import describe
 from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
 from weir.answer.standing import Library
-from weir.errors import OpenError, PushError, QueryError, RegisterError, RunError, StoreError, StreamError, did_you_mean
+from weir.errors import (
+    OpenError,
+    PushError,
+    QueryError,
+    RegisterError,
+    RunError,
+    StoreError,
+    StreamError,
+    WeirError,
+    did_you_mean,
+)
 from weir.families.forms import with_known_strategies
-from weir.plan.registration import constants_table, plan_registration
+from weir.plan.registration import constants_table, keeps_its_window, plan_registration
 from weir.runtime import session as sessions
 from weir.runtime.intake import as_id, as_table, check_trigger, expect_text, parse_columns, parse_length, rows_for
 from weir.runtime.run import Run
@@ -41,6 +53,8 @@ if TYPE_CHECKING:
 
     from weir.store.vacuum import Removed
 
+NAME_MAX = 128  # characters of a stream's name
+HTML_ROWS = 20  # of an answer that a notebook shows
 T = TypeVar("T")
 
 
@@ -50,8 +64,11 @@ def open_weir(
     spark: SparkSession | None = None,
     clock: str | None = None,
     settings: Mapping[str, object] | None = None,
+    create: bool = True,
 ) -> Weir:
     """Open the weir at a folder (or object-store address), making it if it is not there.
+
+    With `create=False` a folder that is no weir is an `OpenError`, and nothing is made.
 
     `clock` is "event" (now is the largest accepted time; the default) or "arrival" (rows are stamped when they
     arrive); it is chosen when the weir is made and kept. `spark` is used by `run`; without one a local session is
@@ -59,7 +76,7 @@ def open_weir(
     """
     if not isinstance(location, str | os.PathLike):
         raise OpenError(f"a {type(location).__name__} is not a folder", hint="give a path, or an object-store address")
-    return Weir(os.fspath(location), spark=spark, clock=clock, settings=settings)
+    return Weir(os.fspath(location), spark=spark, clock=clock, settings=settings, create=create)
 
 
 class Weir:
@@ -76,10 +93,12 @@ class Weir:
         spark: SparkSession | None = None,
         clock: str | None = None,
         settings: Mapping[str, object] | None = None,
+        create: bool = True,
     ) -> None:
         self.settings = with_known_strategies(Settings.of(settings))
         self.files = open_files(location)
-        self.identity = identity(self.files, clock)
+        self.files.require_conditional_writes()
+        self.identity = identity(self.files, clock, create=create)
         self.catalog_log = CatalogLog(self.files)
         self.registry = Registry(self.files)
         self.ledger = Ledger(self.files)
@@ -87,9 +106,31 @@ class Weir:
         self.state = State()
         self._library = Library(self.registry, self.catalog_log, self.settings)
         self._spark = spark
+        self._owns_spark = False
         self._frames: dict[str, DataFrame] = {}
         self._run: Run | None = None
         self._reading = threading.RLock()  # the state is folded by one thread at a time
+
+    def close(self) -> None:
+        """Stop the job if this process runs it. A Spark session that was given stays; one of our own is stopped."""
+        run, self._run = self._run, None
+        if run is not None and run.is_active:
+            run.stop()
+        if self._owns_spark and self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+    def __enter__(self) -> Weir:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        self.registry.refresh()
+        standing = self.registry.queries - len(self.registry.dropped())
+        streams = ", ".join(s.name for s in self.catalog.streams.values()) or "no streams"
+        return f"<weir.Weir {self.files.location}: {streams}; {standing:,} standing queries>"
 
     # ── definitions ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,26 +145,26 @@ class Weir:
     ) -> Stream:
         """Define a stream: columns as text for the embedded source (`push`), or a streaming DataFrame.
 
-        Columns are written as in SQL, `"name string, price double, ts timestamp"`; `time` names the timestamp that
-        windows are about. `keep` is how far back windows may reach ("forever" for landmark windows); rows stamped
-        more than `future` ahead of the wall clock go to `late`. Lengths are texts such as "90 seconds" and "1 day",
-        or numbers of seconds. Saying the same again does nothing, another definition of the same name is a
-        `StreamError`. A DataFrame must be given again by every process that runs the job.
+        Columns are written as in SQL, `"name string, price double, ts timestamp"`; pushed rows may do without those
+        that end in `null` or `default 0`. `time` names the timestamp that windows are about. `keep` is how far back
+        windows may reach ("forever" for landmark windows); rows stamped more than `future` ahead of the wall clock go
+        to `late`. Lengths are texts such as "90 seconds" and "1 day", or numbers of seconds. Saying the same again does
+        nothing, another definition of the same name is a `StreamError`. A DataFrame must be given again by every
+        process that runs the job.
         """
         expect_text(name, "the name of a stream", StreamError)
         expect_text(time, f"time of stream '{name}'", StreamError)
-        if not name.isidentifier() or not name.isascii():
-            raise StreamError(f"'{name}' is not a stream name", hint="use letters, digits and underscores")
+        if not name.isidentifier() or not name.isascii() or len(name) > NAME_MAX:
+            raise StreamError(
+                f"'{name}' is not a stream name", hint=f"use letters, digits and underscores, at most {NAME_MAX}"
+            )
         if isinstance(source, str):
             columns, kind = parse_columns(source, name), "push"
         else:
+            from weir.runtime.frames import check_frame
             from weir.runtime.sources import columns_of
 
-            if not getattr(source, "isStreaming", False):
-                raise StreamError(
-                    f"the DataFrame given for stream '{name}' is not streaming, expected one from spark.readStream",
-                    hint=f"read it with spark.readStream.name('{name}')…, or define columns and push its rows",
-                )
+            check_frame(source, name)
             columns, kind = columns_of(source, name), "spark"
         self._check_time(name, columns, time)
         keep_us = parse_length(keep, f"keep of stream '{name}'")
@@ -136,6 +177,40 @@ class Weir:
             if self._run is not None and self._run.is_active:
                 self._run.add_frame(name, source)
         return defined
+
+    def change_keep(self, name: str, keep: str | int) -> Stream:
+        """Have a stream keep its rows for another length of time, from the next planned batch on.
+
+        Queries that stand must not notice: if the window of one is all that is kept, or would not fit any more, it is a
+        `StreamError` that names them. A longer keep brings no expired rows back: a window that reaches further than
+        they do can be fetched when it is filled.
+        """
+        stream = self._stream(name, StreamError)
+        keep_us = parse_length(keep, f"keep of stream '{stream.name}'")
+        changed = replace(stream, keep_us=keep_us)
+        depend = [ids for ids, planned, constants in self._library.reading(stream.name)
+                  if not keeps_its_window(planned.query, changed, constants)]  # fmt: skip
+        self._refuse(depend, f"the windows of {{}} depend on how long stream '{stream.name}' keeps its rows")
+        self.catalog_log.change_keep(stream.name, keep_us)
+        return changed
+
+    def drop_stream(self, name: str) -> None:
+        """Drop a stream: its rows go, what was pushed and not yet taken goes with them, and its name is not used again.
+
+        While queries that read it stand it is a `StreamError` that names them.
+        """
+        stream = self._stream(name, StreamError)
+        self._refuse([ids for ids, _, _ in self._library.reading(stream.name)], f"{{}} read stream '{stream.name}'")
+        self.catalog_log.drop_stream(stream.name)
+        if self._frames.pop(stream.name, None) is not None and self._run is not None and self._run.is_active:
+            self._run.remove_frame(stream.name)
+
+    def _refuse(self, groups: Sequence[np.ndarray], why: str) -> None:
+        """A StreamError that names some of the queries that stand in the way, if there are any."""
+        ids = np.concatenate([np.empty(0, np.int64), *groups])
+        if len(ids):
+            some = ", ".join(str(id) for id in ids[:5]) + (", …" if len(ids) > 5 else "")
+            raise StreamError(why.format(f"{len(ids):,} standing queries ({some})"), hint="drop them first")
 
     def _check_time(self, name: str, columns: Sequence[Column], time: str) -> None:
         found = next((c for c in columns if c.name.lower() == time.lower()), None)
@@ -217,10 +292,11 @@ class Weir:
         return Query(self, known)
 
     def queries(self) -> pa.Table:
-        """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted`.
+        """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted, reason`.
 
         The shape is the canonical text with `:c0, :c1, …` for constants; first_batch is NULL before a batch has seen
-        the query; a demoted query is recomputed when it is asked for, because it matches too much to be kept.
+        the query; a demoted query is recomputed when it is asked for, and does not reach a sink. The reason says why:
+        it matches too much to be kept, or the error with which it could not be matched. `retry` puts it back.
         """
         self.registry.refresh()
         with self._reading:
@@ -232,12 +308,31 @@ class Weir:
 
         An unknown or dropped id among them is a `QueryError`, and none is dropped then. Ids are never used again.
         """
+        self.registry.drop(self._standing_ids(ids))
+
+    def retry(self, ids: int | Sequence[int] | np.ndarray) -> None:
+        """Have demoted queries matched again, from the next planned batch on.
+
+        For queries that could not be matched, or that matched too much, once the cause is gone. What still fails is
+        given up again, with a reason. An id among them that is unknown, dropped or not demoted is a `QueryError`, and
+        none is tried again then.
+        """
+        wanted = self._standing_ids(ids)
+        with self._reading:
+            self.state.refresh(self.ledger)
+            demoted = self.registry.queries_of(self.state.not_matched())
+        for id in np.setdiff1d(wanted, demoted):
+            raise QueryError(f"query {id} is not demoted", hint="queries() tells which ones are, and why")
+        self.registry.retry(wanted)
+
+    def _standing_ids(self, ids: int | Sequence[int] | np.ndarray) -> np.ndarray:
+        """Ids as they are given, checked: every one stands."""
         given = [ids] if isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") else ids
         wanted = np.unique(np.array([as_id(id) for id in given], np.int64))
         self.registry.refresh()
         for id in wanted:
             self._library.group_of(int(id))
-        self.registry.drop(wanted)
+        return wanted
 
     def explain(self, sql: str) -> str:
         """How a query would be executed, or why it cannot be; nothing is registered. Parameters need no value."""
@@ -250,15 +345,16 @@ class Weir:
         """Hand rows to the embedded source; they are durable when this returns. Returns the push's number.
 
         `rows` is an Arrow table, a pandas or Spark DataFrame, a dict of lists or a list of dicts. Columns may come in
-        any order, missing ones are NULL. Rows that do not fit are a `PushError`, and none of them is taken. If there
-        are no rows, nothing is pushed and the number is −1.
+        any order; only those that are defined as `null` or with a `default` may be missing. NaN is NULL, except in
+        Arrow and Spark, which tell them apart. Rows that do not fit are a `PushError`, and none of them is taken. If
+        there are no rows, nothing is pushed and the number is −1.
         """
         defined = self._stream(stream, PushError)
         if defined.source != "push":
             raise PushError(
                 f"stream '{defined.name}' is fed by a streaming DataFrame", hint="define another stream for pushed rows"
             )
-        table = rows_for(rows, defined)
+        table = rows_for(rows, defined, is_stamped=self.identity.clock == "arrival")
         if not table.num_rows:
             return -1
         return self.inbox.push(defined.name, table)
@@ -266,12 +362,13 @@ class Weir:
     def late(self, stream: str) -> pa.Table:
         """Rows of a stream that were not taken, with the column `weir_reason`: late, future, null time, reserved value.
 
-        A row is late if it is older than the stream's `keep`, counted back from the clock.
+        A row is late if it is older than the stream's `keep`, counted back from the clock. Such rows are kept for
+        `late_keep_s` seconds; `progress` goes on counting them.
         """
         defined = self._stream(stream, StreamError)
         with self._reading:
             self.state.refresh(self.ledger)
-            late = [f for _, f in self.state.late_files if f.stream == defined.name]
+            late = [f for _, _, f in self.state.late_files if f.stream == defined.name]
         tables = [read_table(self.files, f.path) for f in late]
         if tables:
             return pa.concat_tables(tables)
@@ -295,6 +392,7 @@ class Weir:
     def spark(self) -> SparkSession:
         """The Spark session; a local one is started when none was given."""
         if self._spark is None:
+            self._owns_spark = not sessions.is_there()
             self._spark = sessions.local_session()
         return self._spark
 
@@ -327,7 +425,7 @@ class Weir:
             )
         if not self.catalog.streams:
             raise RunError("there is no stream yet", hint="define one with weir.stream(…)")
-        sessions.prepare(self.spark)
+        sessions.check(self.spark)
         self._run = Run(self, self._frames, trigger=trigger, available_now=available_now, sink=sink, say=say)
         self._run.start()
         if available_now:
@@ -355,7 +453,17 @@ class Query:
         self.id = id
 
     def __repr__(self) -> str:
-        return f"<weir.Query {self.id}>"
+        try:
+            return f"<weir.Query {self.id}: {self.sql}>"
+        except WeirError:  # dropped, or its folder is gone
+            return f"<weir.Query {self.id}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text and the first rows of the answer."""
+        answer = self.fetch()
+        shown = answer.slice(0, HTML_ROWS).to_pandas().to_html(index=False)
+        more = f"<p>{HTML_ROWS} of {answer.num_rows:,} rows</p>" if answer.num_rows > HTML_ROWS else ""
+        return f"<p>query {self.id}: <code>{html.escape(self.sql)}</code></p>{shown}{more}"
 
     def _standing(self) -> Standing:
         self._weir.registry.refresh()
@@ -435,7 +543,8 @@ class Queries(Sequence[Query]):
         return (Query(self._weir, i) for i in self.ids)
 
     def __repr__(self) -> str:
-        return f"<weir.Queries {self.ids.start}…{self.ids.stop - 1}>"
+        first = repr(self[0]).removeprefix("<weir.Query ").removesuffix(">") if self.ids else ""
+        return f"<weir.Queries {self.ids.start} … {self.ids.stop - 1}; the first is {first}>"
 
 
 def to_us(at: datetime.datetime | str | int) -> int:

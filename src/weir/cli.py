@@ -5,7 +5,9 @@ weir stream   FOLDER NAME 'a int, ts timestamp' --time ts --keep '1 hour'
 weir register FOLDER 'SELECT …' [--params FILE]
 weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
 weir run      FOLDER [--trigger '1 second' | --available-now]
-weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, queries, late, vacuum
+weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, retry, queries, late, vacuum
+weir keep     FOLDER STREAM '2 hours'         change how long a stream keeps its rows
+weir drop-stream FOLDER STREAM                drop a stream that no query reads
 weir check    FOLDER                          every document and file: which are damaged or missing
 weir doctor   [FOLDER]                        what this machine gives a run, and what is wrong with it
 weir calibrate FOLDER                         fit the costs by which join strategies are chosen to this machine
@@ -68,12 +70,7 @@ def write_rows(table: pa.Table, form: str) -> None:
 def _open(args: argparse.Namespace, *, create: bool = False) -> Weir:
     from weir.api import open_weir
 
-    known = any(Path(args.folder, name).exists() for name in ("weir.json", "seals/weir.json"))
-    if not create and "://" not in args.folder and not known:
-        raise OpenError(
-            f"'{args.folder}' is not a weir", hint="make one with `weir stream FOLDER NAME COLUMNS --time …`"
-        )
-    return open_weir(args.folder, clock=getattr(args, "clock", None))
+    return open_weir(args.folder, clock=getattr(args, "clock", None), create=create)
 
 
 def _stream(args: argparse.Namespace) -> None:
@@ -140,6 +137,21 @@ def _explain(args: argparse.Namespace) -> None:
 def _drop(args: argparse.Namespace) -> None:
     _open(args).drop(args.ids)
     print(f"dropped {len(args.ids)}")
+
+
+def _retry(args: argparse.Namespace) -> None:
+    _open(args).retry(args.ids)
+    print(f"matched again from the next batch on: {len(args.ids)}")
+
+
+def _keep(args: argparse.Namespace) -> None:
+    _open(args).change_keep(args.stream, args.keep)
+    print(f"stream '{args.stream}' keeps {args.keep}")
+
+
+def _drop_stream(args: argparse.Namespace) -> None:
+    _open(args).drop_stream(args.stream)
+    print(f"stream '{args.stream}' is dropped")
 
 
 def _queries(args: argparse.Namespace) -> None:
@@ -250,6 +262,16 @@ def parser() -> argparse.ArgumentParser:
 
     made = verb("drop", "drop queries", _drop)
     made.add_argument("ids", type=int, nargs="+")
+
+    made = verb("retry", "have demoted queries matched again", _retry)
+    made.add_argument("ids", type=int, nargs="+")
+
+    made = verb("keep", "change how long a stream keeps its rows", _keep)
+    made.add_argument("stream")
+    made.add_argument("keep", help="how far back windows may reach, or 'forever'")
+
+    made = verb("drop-stream", "drop a stream that no query reads", _drop_stream)
+    made.add_argument("stream")
 
     _format(verb("queries", "list the standing queries", _queries))
 

@@ -77,6 +77,10 @@ class StoreError(WeirError):
     stage = "store"
 
 
+class DiskError(StoreError):
+    """The disk is full, or does not let us write; what was there before is as it was."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion for a misspelt name, or nothing."""
     close = difflib.get_close_matches(word.lower(), [k.lower() for k in known], n=1, cutoff=0.6)

@@ -26,11 +26,15 @@ class Settings:
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
     join_families_max: int = 100  # different (two streams, equalities) that standing joins may have
     sql_chars_max: int = 100_000  # length of one SQL text
+    sql_terms_max: int = 2_000  # ANDs and ORs in one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
     partner_rows_max: int = 4_000_000  # rows that one segment of join partners holds at most
     tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one
+    checkpoint: str = ""  # where Spark keeps its offsets; "" means the folder `checkpoint` of the weir
     vacuum_every_batches: int = 100  # how often the running job removes expired and orphaned files; 0 never
     orphan_grace_s: int = 3_600  # age at which a file that no document names is removed
+    fold_every_batches: int = 500  # documents of so many batches are folded into one; 0 never
+    late_keep_s: int = 604_800  # how long rows that were not taken can be looked at
     compact_every_batches: int = 16  # how often match files are inverted to runs by query
 
     @classmethod

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime
 import decimal
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Column, Stream
 from weir.algebra.schema import decimal as decimal_type
-from weir.errors import PushError, StreamError
-from weir.runtime.intake import parse_columns, parse_length, rows_for
+from weir.errors import PushError, RegisterError, StreamError
+from weir.runtime.intake import as_table, parse_columns, parse_length, rows_for
 
 STREAM = Stream(
     "trade",
@@ -77,7 +79,53 @@ def test_rows_as_dicts_arrow_and_pandas_agree() -> None:
     assert from_dicts.to_pylist() == [row]
     assert rows_for(from_dicts.to_pandas(), STREAM).to_pylist()[0]["big"] == 2**62
     assert rows_for({k: [v] for k, v in row.items()}, STREAM).to_pylist() == [row]
-    assert rows_for([{"TS": ts}], STREAM).to_pylist()[0]["name"] is None
+    assert rows_for([{**row, "name": None}], STREAM).to_pylist()[0]["name"] is None
+
+
+def test_only_optional_columns_may_be_missing() -> None:
+    ts = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    columns = parse_columns("a int, b int null, c string default 'x, y', d double default 2, e boolean DEFAULT true, "
+                            "ts timestamp", "s")  # fmt: skip
+    stream = Stream("s", columns, "ts", None)
+    assert rows_for([{"a": 1, "TS": ts}], stream).to_pylist() == [
+        {"a": 1, "b": None, "c": "x, y", "d": 2.0, "e": True, "ts": ts}
+    ]
+    assert rows_for([{"a": 1, "ts": ts}, {"a": 2, "c": None, "ts": ts}], stream)["c"].to_pylist() == ["x, y", None]
+    assert rows_for([{"a": 1}], stream, is_stamped=True)["ts"].to_pylist() == [None]
+    for rows, says in (
+        ([{"ts": ts}], r"the rows for stream 's' do not have column 'a', which the stream has; give it"),
+        ([{"a": 1}], r"do not have column 'ts', its time"),
+        ({"a": [1]}, r"do not have column 'ts', its time"),
+        ([{"a": 1, "ts": ts}, {"ts": ts}], r"row 1 \(counted from 0\) for stream 's' does not have column 'a'"),
+    ):
+        with pytest.raises(PushError, match=says):
+            rows_for(rows, stream)
+    for ddl in ("a int default x", "a int default 'x'", "a boolean default 1", "a int default [1]", "a int nul"):
+        with pytest.raises(StreamError, match=r"the default of column 'a'|is not `name type`"):
+            parse_columns(ddl, "s")
+
+
+def test_nan_is_null_unless_arrow_says_otherwise() -> None:
+    stream = Stream("s", parse_columns("d double, ts timestamp", "s"), "ts", None)
+    ts = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    nan = float("nan")
+    for rows in (
+        [{"d": nan, "ts": ts}],
+        {"d": [nan], "ts": [ts]},
+        {"d": np.array([nan]), "ts": [ts]},
+        pd.DataFrame({"d": [nan], "ts": [ts]}),
+    ):
+        assert rows_for(rows, stream)["d"].to_pylist() == [None]
+    found = rows_for(pa.table({"d": pa.array([nan]), "ts": pa.array([ts])}), stream)["d"].to_pylist()
+    assert found[0] != found[0]
+
+
+def test_a_parameter_may_be_nan() -> None:
+    nan = float("nan")
+    for given in ({"x": [nan, None]}, [{"x": nan}, {"x": None}], pd.DataFrame({"x": [nan, 1.0]})):
+        table = as_table(given, "parameters", RegisterError)
+        assert table["x"].null_count == (0 if isinstance(given, pd.DataFrame) else 1)
+        assert table["x"][0].as_py() != table["x"][0].as_py()
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_streaming_dataframe_joins_a_running_weir(trading: weir.Weir, spark: S
     try:
         trading.push("trade", [row("a", 1)])
         wait_for(run, events=1)
-        frame = spark.readStream.name("quotes").schema("symbol string, bid double, ts timestamp").json(str(folder))
+        frame = spark.readStream.schema("symbol string, bid double, ts timestamp").json(str(folder))
         trading.stream("quote", frame, time="ts", keep="1 hour")
         bids = trading.register("SELECT symbol FROM quote WHERE bid >= 5")
         (folder / "one.json").write_text(

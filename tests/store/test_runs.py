@@ -10,7 +10,7 @@ import pytest
 from tests.marks import few_are_quick
 from tests.store.pieces import selected
 from weir.store.arrays import save_arrays
-from weir.store.core_runs import compact, invert, matched, runs_of
+from weir.store.core_runs import _folder, compact, invert, matched, runs_of
 from weir.store.files import LocalFiles
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import Piece, read_matches, results_of, write_matches
@@ -104,7 +104,7 @@ def test_a_deleted_run_in_the_middle_is_filled_again(tmp_path: Path) -> None:
         pairs |= commit(files, batch, random)
         state.refresh(Ledger(files))
         arrays = invert(files, "s", [m.path for _, m in state.match_files(batch, batch)])
-        save_arrays(files, f"cache/runs/s/{batch:012d}-{batch:012d}.run", arrays, {})
+        save_arrays(files, f"{_folder('s')}{batch:012d}-{batch:012d}.run", arrays, {})
     files.delete(runs_of(files, "s")[2].path)
     check(files, state, pairs, 0, 5)
     pairs |= commit(files, 6, random)
@@ -239,7 +239,7 @@ def test_a_damaged_run_of_a_channel_is_only_slower(tmp_path: Path, damage: str) 
         if batch % 2:
             paths = [m.path for _, m in made.state.match_files(batch - 1, batch)]
             arrays = invert(made.files, "s~s", paths)
-            save_arrays(made.files, f"cache/runs/s-s/{batch - 1:012d}-{batch:012d}.run", arrays, {})
+            save_arrays(made.files, f"{_folder('s~s')}{batch - 1:012d}-{batch:012d}.run", arrays, {})
     runs = runs_of(made.files, "s~s")
     assert len(runs) == 3
     path = tmp_path / runs[1].path
@@ -261,7 +261,7 @@ def test_runs_of_a_channel_go_when_all_their_rows_have_expired(tmp_path: Path) -
     for _ in range(4):
         made.commit()
     arrays = invert(made.files, "s~t", [m.path for _, m in made.state.match_files(0, 1)])
-    save_arrays(made.files, "cache/runs/s-t/000000000000-000000000001.run", arrays, {})
+    save_arrays(made.files, f"{_folder('s~t')}000000000000-000000000001.run", arrays, {})
     made.commit(floor=3)
     compact(made.files, made.state, "s~t")
     (run,) = runs_of(made.files, "s~t")

@@ -105,7 +105,7 @@ def test_late_rows_and_demotions_add_up(files: Files, batches: Batches) -> None:
     batches.add(late={"s": 3, "t": 1}, demoted=(7, 8), inbox_next=4)
     state = fresh(files)
     assert state.late == {"s": {"late": 5}, "t": {"late": 1}}
-    assert [(b, f.stream) for b, f in state.late_files] == [(0, "s"), (1, "s"), (1, "t")]
+    assert [(b, f.stream) for b, _, f in state.late_files] == [(0, "s"), (1, "s"), (1, "t")]
     assert state.demoted == {7: 0, 8: 1}
     assert state.inbox_next == 4
 

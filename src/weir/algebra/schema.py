@@ -65,8 +65,12 @@ def decimal(precision: int, scale: int) -> DataType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A column's definition."""
+
     name: str
     type: DataType
+    is_optional: bool = False  # whether pushed rows may do without it …
+    default: str | int | float | bool | None = None  # … and the value that they have then
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class Catalog:
 
     streams: Mapping[str, Stream] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()  # names, as they were defined, of streams that are gone
+    changes: int = 0  # how often a definition was changed or dropped: what was planned before is planned again
 
     def relation(self, name: str) -> Stream | Table | None:
         folded = name.lower()

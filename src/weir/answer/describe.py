@@ -78,7 +78,10 @@ def _state(core: StandingCore, state: State) -> str:
         )
     if core.id in state.demoted:
         return f"demoted in batch {state.demoted[core.id]}: recomputed at fetch"
-    first = state.active_from(core.registry_number)
+    quarantined = state.quarantined.get(core.id)
+    if quarantined is not None:
+        return f"quarantined in batch {quarantined[0]}: recomputed at fetch. {quarantined[1]}"
+    first = state.matched_since(core.id, core.registry_number)
     if first is None:
         return "waits for its first batch; rows that are there are evaluated at fetch"
     return f"materialised since batch {first}; older rows are evaluated at the first fetch"

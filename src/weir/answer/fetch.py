@@ -2,10 +2,10 @@
 
 An answer always has these two coordinates, τ and N. A query is some cores and a finish over their results
 (`weir.plan.cores`). A materialised core reads the rows, or combinations of rows, that the match job found since the
-core's first batch, and recomputes the older ones once (they are cached). A demoted core, and a join whose sources
-nothing connects, recomputes everything. A result belongs to the batch of its last row, so the older results of a join
-are those whose rows all came before its first batch. Windows are cut and projections done here, for any number of
-sources by the same code (`weir.answer.views`).
+core's first batch, and recomputes the older ones once (they are cached). A demoted or quarantined core, and a join
+whose sources nothing connects, recomputes everything. A result belongs to the batch of its last row, so the older
+results of a join are those whose rows all came before its first batch. Windows are cut and projections done here, for
+any number of sources by the same code (`weir.answer.views`).
 """
 
 from __future__ import annotations
@@ -153,9 +153,8 @@ def answer_at(core: StandingCore, files: Files, state: State, *, tau_us: int, ba
     views = tuple(
         View(KeptRows(files, stream, state, batch), cut) for stream, cut in zip(core.streams, cuts, strict=True)
     )
-    active_from = state.active_from(core.registry_number)
-    is_kept = core.seen.is_matched and core.id not in state.demoted
-    if active_from is None or active_from > batch or not is_kept:
+    active_from = state.matched_since(core.id, core.registry_number) if core.seen.is_matched else None
+    if active_from is None or active_from > batch:
         return Answer(views, ordered(_recomputed(core, views)))
     by_side = matched(files, state, core.seen.family.channel, core.id, active_from, batch)
     found = (_older(core, files, views, active_from), core.seen.by_source(by_side))

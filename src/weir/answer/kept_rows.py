@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from weir.algebra.schema import Stream
 from weir.answer.window import Cut
 from weir.store.files import Files
+from weir.store.mapped import Mapped
 from weir.store.row_files import arrow_schema, read_table, times_us
 from weir.store.state import State
 
@@ -114,8 +114,14 @@ class KeptRows:
         return np.searchsorted(rows, self.first_rows), np.searchsorted(rows, self.end_rows)
 
 
-@lru_cache(maxsize=4096)
+_mapped: Mapped[tuple[pa.Table, np.ndarray]] = Mapped(4096)
+
+
 def _load(files: Files, path: str, stream: Stream) -> tuple[pa.Table, np.ndarray]:
     """A mapped row file and its times; files are immutable, so what was mapped once stays right."""
-    table = read_table(files, path)
-    return table, times_us(table, stream).to_numpy()
+
+    def read() -> tuple[pa.Table, np.ndarray]:
+        table = read_table(files, path)
+        return table, times_us(table, stream).to_numpy()
+
+    return _mapped.get(files, path, read, stream.time)

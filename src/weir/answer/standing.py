@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow as pa
 from weir.algebra.schema import DataType, Kind
 from weir.answer.fetch import Standing, StandingCore
 from weir.boxes.attributes import too_many_residuals
-from weir.errors import QueryError, RegisterError
+from weir.errors import QueryError, RegisterError, StoreError
 from weir.families.contract import Checked
 from weir.plan.registration import Planned, constant_value, stored_shape
 from weir.settings import Settings
@@ -25,6 +26,7 @@ from weir.store.matches import CHANNEL
 from weir.store.registry import GroupRef, Registry
 from weir.store.state import State
 
+TOO_MUCH = "it matches too much to be kept"
 _NO_LIMITS = Settings(boxes_per_query_max=1 << 30, residuals_per_stream_max=1 << 30)
 _SLOT = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|:c(\d+)\b")  # or something quoted, which is left alone
 _UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
@@ -37,7 +39,7 @@ class Library:
         self.registry = registry
         self.catalog_log = catalog_log
         self.settings = settings
-        self._shapes: dict[tuple[str, tuple[DataType, ...]], Planned] = {}
+        self._shapes: dict[tuple[str, tuple[DataType, ...], int], Planned] = {}
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
         self._counting = threading.Lock()  # held while the two above change
@@ -54,6 +56,7 @@ class Library:
     def standing(self, id: int) -> Standing:
         """The query, ready to be answered."""
         group = self.group_of(id)
+        self.catalog_log.refresh()
         planned = self._shape(group)
         constants = self._constants(group, id)
         parts = planned.classified.parts
@@ -104,7 +107,7 @@ class Library:
         self.registry.refresh()
         groups = self.registry.groups()
         for group in groups[self._families_counted :]:
-            self._families |= _families_of(self._shape(group))
+            self._families |= self._families_in(group)
         self._families_counted = len(groups)
         if len(wanted | self._families) <= max(limit, len(self._families)):
             return
@@ -114,7 +117,7 @@ class Library:
         gone = np.searchsorted(dropped, firsts + counts) - np.searchsorted(dropped, firsts)
         stand: set[str] = set()
         for group in (g for g, none in zip(groups, gone == counts, strict=True) if not none):
-            stand |= _families_of(self._shape(group))
+            stand |= self._families_in(group)
         if len(wanted | stand) > max(limit, len(stand)):
             raise RegisterError(
                 f"this join needs a family of its own ({', '.join(planned.channels)}), and {len(stand):,} join "
@@ -123,26 +126,47 @@ class Library:
                 "beside them; drop queries; or raise the setting join_families_max",
             )
 
+    def _families_in(self, group: GroupRef) -> set[str]:
+        planned = self._readable(group)
+        return set() if planned is None else _families_of(planned)
+
     def _check_residuals(self, planned: Planned, checked: Checked) -> None:
         self.registry.refresh()
         with self._counting:
             groups = self.registry.groups()
             for group in groups[self._counted :]:
-                constants = self.registry.constants(group)
-                for seen in self._shape(group).classified.seen:
-                    self._add_residuals(seen.check(constants, _NO_LIMITS))
+                planned_group = self._readable(group)
+                if planned_group is not None:
+                    constants = self.registry.constants(group)
+                    for seen in planned_group.classified.seen:
+                        self._add_residuals(seen.check(constants, _NO_LIMITS))
             self._counted = len(groups)
         for stream in {name for channel in planned.channels for name in channel.split(CHANNEL)}:
             together = self._residuals.get(stream, set()) | set(checked.residuals_of.get(stream, ()))
             if len(together) > self.settings.residuals_per_stream_max:
                 raise too_many_residuals(len(together), self.settings.residuals_per_stream_max)
 
+    def reading(self, stream: str) -> Iterator[tuple[np.ndarray, Planned, pa.Table]]:
+        """The groups with standing queries that read a stream: ids of these, how they are planned, their constants."""
+        self.registry.refresh()
+        dropped = self.registry.dropped()
+        for group in self.registry.groups():
+            if any(stream in channel.split(CHANNEL) for channel in group.channels):
+                ids = np.arange(group.first_id, group.first_id + group.count)
+                stands = ~np.isin(ids, dropped, assume_unique=True)
+                if stands.any():
+                    yield ids[stands], self._shape(group), self.registry.constants(group).filter(pa.array(stands))
+
     def listing(self, state: State) -> pa.Table:
         """All standing queries, a row each."""
         groups = self.registry.groups()
         ids = np.concatenate([np.empty(0, np.int64), *(g.first_id + np.arange(g.count) for g in groups)])
         which = np.repeat(np.arange(len(groups)), np.array([g.count for g in groups], np.int64))
-        demoted = self.registry.queries_of(np.array(sorted(state.demoted), np.int64))
+        reasons = np.full(len(ids), None, object)
+        demoted = np.array(list(state.demoted), np.int64)
+        reasons[np.isin(ids, self.registry.queries_of(demoted))] = TOO_MUCH
+        for core, count, (_, why) in state.quarantined:
+            reasons[np.isin(ids, self.registry.queries_of(np.arange(core, core + count)))] = why
         stands = ~np.isin(ids, self.registry.dropped(), assume_unique=True)
         first = [state.active_from(g.number) for g in groups]
         columns = {
@@ -151,16 +175,27 @@ class Library:
             "stream": _spread([", ".join(g.channels) for g in groups], which),
             "family": _spread([", ".join(dict.fromkeys(g.families)) for g in groups], which),
             "first_batch": pa.array(first, pa.int64()).take(pa.array(which)),
-            "demoted": pa.array(np.isin(ids, demoted)),
+            "demoted": pa.array(reasons != None),  # noqa: E711  # element by element
+            "reason": pa.array(reasons, pa.string()),
         }
         return pa.table(columns).filter(pa.array(stands))
 
     def _shape(self, group: GroupRef) -> Planned:
         """A group's shape as it is run, planned once for all groups of that shape."""
-        key = (group.shape_text, group.types)
+        catalog = self.catalog_log.known(group.catalog)
+        key = (group.shape_text, group.types, catalog.changes)
         if key not in self._shapes:
-            self._shapes[key] = stored_shape(*key, self.catalog_log.read(), self.settings)
+            self._shapes[key] = stored_shape(group.shape_text, group.types, catalog, self.settings)
         return self._shapes[key]
+
+    def _readable(self, group: GroupRef) -> Planned | None:
+        """The same, or None: a text that cannot be read is quarantined, and must not refuse other people's queries."""
+        try:
+            return self._shape(group)
+        except StoreError:
+            raise
+        except Exception:
+            return None
 
     def _constants(self, group: GroupRef, id: int) -> dict[str, object]:
         row = self.registry.constants(group).slice(id - group.first_id, 1)

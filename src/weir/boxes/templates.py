@@ -167,8 +167,12 @@ class _Writer:
         return self._capped(found, len(found))
 
     def _all(self, parts: Iterable[list[_Terms]]) -> list[_Terms]:
-        found: list[_Terms] = [()]
-        for ways in sorted(parts, key=len):  # a part that is never true comes first: nothing is multiplied in vain
+        by_length = sorted(parts, key=len)  # a part that is never true comes first: nothing is multiplied in vain
+        if by_length and not by_length[0]:
+            return []
+        single = [ways[0] for ways in by_length if len(ways) == 1]
+        found: list[_Terms] = [tuple(dict.fromkeys(chain.from_iterable(single)))]
+        for ways in by_length[len(single) :]:
             self._capped(found, len(found) * len(ways))
             found = list(dict.fromkeys(tuple(dict.fromkeys(a + b)) for a, b in product(found, ways)))
         return found

@@ -133,12 +133,25 @@ def check_window_constants(window: Window, stream: Stream, constants: pa.Table) 
         check_window(window, stream, {name: int(values[row]) for name, values in numbers.items()})
 
 
+def keeps_its_window(query: Query, stream: Stream, constants: pa.Table) -> bool:
+    """Whether queries see the same rows of a stream if it is defined like this: their windows say where they begin."""
+    try:
+        for scan in query.sources:
+            if scan.relation.lower() == stream.name.lower():
+                if scan.window.begin is None:
+                    return False
+                check_window_constants(scan.window, stream, constants)
+    except RegisterError:
+        return False
+    return True
+
+
 def lower_shape(text: str, types: Sequence[DataType], catalog: Catalog, settings: Settings) -> Query:
     """The query of a stored shape, its constants as parameters c0, c1, …
 
     A shape may be longer and deeper than the text it came from (IN is written out), and was checked then.
     """
-    roomy = replace(settings, sql_chars_max=2**31, sql_depth_max=2 * settings.sql_depth_max)
+    roomy = replace(settings, sql_chars_max=2**31, sql_terms_max=2**31, sql_depth_max=2 * settings.sql_depth_max)
     return lower(parse(text, roomy), catalog, {f"c{k}": t for k, t in enumerate(types)})
 
 

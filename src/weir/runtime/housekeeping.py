@@ -8,6 +8,7 @@ tried again later.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from weir.errors import WeirError
@@ -15,6 +16,7 @@ from weir.settings import Settings
 from weir.store.core_runs import compact
 from weir.store.files import Files
 from weir.store.ledger import Ledger
+from weir.store.mapped import sweep
 from weir.store.registry import Registry
 from weir.store.state import State
 from weir.store.vacuum import Removed, vacuum
@@ -23,7 +25,13 @@ from weir.store.vacuum import Removed, vacuum
 class Housekeeping:
     """Works after every so many batches; never on two things at a time."""
 
-    def __init__(self, files: Files, settings: Settings, registry: Registry | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        settings: Settings,
+        registry: Registry | None = None,
+        segments_in_use: Callable[[], frozenset[str] | None] = lambda: None,
+    ) -> None:
         self.files = files
         self.settings = settings
         self.error: str | None = None
@@ -31,6 +39,7 @@ class Housekeeping:
         self._under_way: Future[None] | None = None
         self._state = State()  # its own: the state is not for sharing between threads
         self._registry = registry or Registry(files)  # may be shared
+        self._segments_in_use = segments_in_use
 
     def after(self, batch: int) -> None:
         """Called when a batch is done; starts what is due unless something is still under way."""
@@ -64,7 +73,9 @@ class Housekeeping:
         # Spark has committed the batch before this one; what that one had consumed may go.
         before = ledger.done(batch - 1)
         consumed = before.inbox_next if before is not None else 0
-        vacuum(self.files, self._state, time.time(), self.settings, inbox_committed=consumed)
+        in_use = self._segments_in_use()
+        vacuum(self.files, self._state, time.time(), self.settings, consumed, in_use)
+        sweep()
 
     def close(self) -> None:
         """Wait for what is under way."""

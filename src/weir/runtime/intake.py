@@ -6,6 +6,7 @@ names the column, what was expected and what was found.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -54,19 +55,54 @@ _UNITS_US = {
 }
 
 
+_COMMA = re.compile(r",(?![^(]*\))(?=(?:[^']*'[^']*')*[^']*$)")  # neither in brackets nor in quotes
+_COLUMN = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s+(?P<type>[A-Za-z]+)\s*(?:\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))?"
+    r"(?:\s+(?P<null>null)|\s+default\s+(?P<default>'[^']*'|\S+))?\s*",
+    re.IGNORECASE,
+)
+_WORDS = {"true": "True", "false": "False"}
+
+
 def parse_columns(ddl: str, name: str) -> tuple[Column, ...]:
     """`name string, price double, …` as columns."""
     columns: list[Column] = []
-    for part in re.split(r",(?![^(]*\))", ddl):
-        found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s+([A-Za-z]+)\s*(?:\(\s*(\d+)\s*,\s*(\d+)\s*\))?\s*", part)
+    for part in _COMMA.split(ddl):
+        found = _COLUMN.fullmatch(part)
         if found is None:
-            raise StreamError(f"column '{part.strip()}' of '{name}' is not `name type`", hint=f"types: {_KNOWN}")
-        columns.append(Column(found[1], _type(found[2].lower(), found[3], found[4], name, found[1])))
+            raise StreamError(
+                f"column '{part.strip()}' of '{name}' is not `name type`, which `null` or `default value` may follow",
+                hint=f"types: {_KNOWN}",
+            )
+        type_ = _type(found["type"].lower(), found["precision"], found["scale"], name, found["name"])
+        default = _default(found["default"], found["name"], type_, name)
+        columns.append(Column(found["name"], type_, found["null"] is not None or default is not None, default))
     folded = [c.name.lower() for c in columns]
     for c in folded:
         if folded.count(c) > 1:
             raise StreamError(f"column '{c}' occurs {folded.count(c)} times in '{name}', expected once")
     return tuple(columns)
+
+
+def _default(text: str | None, column: str, type_: DataType, name: str) -> str | int | float | bool | None:
+    """The value of a column that rows do without."""
+    if text is None:
+        return None
+    try:
+        value: object = ast.literal_eval(_WORDS.get(text.lower(), text))
+        if type_.kind is Kind.DOUBLE and isinstance(value, int):
+            value = float(value)
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError("it is no text, number or boolean")
+        pa.scalar(value).cast(arrow_type(type_))
+        if isinstance(value, bool) != (type_.kind is Kind.BOOLEAN):
+            raise ValueError(f"it is {type(value).__name__}")
+    except (ValueError, SyntaxError, pa.ArrowException) as wrong:
+        raise StreamError(
+            f"the default of column '{column}' of '{name}' is {text}, expected a {type_}: {wrong}",
+            hint="write texts and times in quotes",
+        ) from wrong
+    return value
 
 
 def _type(word: str, precision: str | None, scale: str | None, name: str, column: str) -> DataType:
@@ -131,22 +167,26 @@ def check_trigger(given: object) -> None:
         raise RunError(f"trigger is {given!r}, expected a length of time such as '1 second'")
 
 
-def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
-    """Arrow tables and batches, pandas and Spark DataFrames, lists of dicts, dicts of lists."""
+def as_table(given: Any, what: str, error: type[WeirError], *, nan_is_null: bool = False) -> pa.Table:
+    """Arrow tables and batches, pandas and Spark DataFrames, lists of dicts, dicts of lists.
+
+    `nan_is_null`: of what is not Arrow's or Spark's, which tell the two apart.
+    """
     if isinstance(given, pa.Table):
         return given
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
     try:
         if isinstance(given, pd.DataFrame):
-            return pa.Table.from_pandas(given, preserve_index=False)
+            table = pa.Table.from_pandas(given, preserve_index=False)
+            return table if nan_is_null else _with_nan(table, given)
         if hasattr(given, "toArrow"):
             return given.toArrow()
         if hasattr(given, "__arrow_c_stream__"):
             return pa.table(given)
         if isinstance(given, Mapping):
             _expect_names(given, what, error)
-            return pa.table(dict(given))
+            return pa.table({name: _column(values, nan_is_null) for name, values in given.items()})
         if (
             isinstance(given, Sequence)
             and not isinstance(given, str | bytes)
@@ -154,7 +194,7 @@ def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
         ):
             names = list(dict.fromkeys(k for r in given for k in r))
             _expect_names(names, what, error)
-            return pa.table({n: [r.get(n) for r in given] for n in names})
+            return pa.table({n: _column([r.get(n) for r in given], nan_is_null) for n in names})
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError) as wrong:
         hint = (
             "write one row as [{…}], many as a list of dicts or a dict of lists" if isinstance(given, Mapping) else ""
@@ -166,10 +206,27 @@ def as_table(given: Any, what: str, error: type[WeirError]) -> pa.Table:
     )
 
 
-def rows_for(given: Any, stream: Stream) -> pa.Table:
-    """Rows with exactly the stream's columns and types; names in any case and order, missing ones are NULL."""
+def _column(values: Any, nan_is_null: bool) -> Any:
+    """Values of Python; Arrow's own arrays say themselves what is NULL."""
+    return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=nan_is_null)
+
+
+def _with_nan(table: pa.Table, frame: pd.DataFrame) -> pa.Table:
+    """A table made of a DataFrame, whose plain floats have NaN and no NULL."""
+    for at, field in enumerate(table.schema):
+        column = frame[field.name]
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
+            table = table.set_column(at, field, pa.array(column.to_numpy(), field.type, from_pandas=False))
+    return table
+
+
+def rows_for(given: Any, stream: Stream, *, is_stamped: bool = False) -> pa.Table:
+    """Rows with exactly the stream's columns and types; names in any case and order, optional ones may be missing.
+
+    `is_stamped`: rows get their time when they arrive, so they need not bring one.
+    """
     listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    table = _from_dicts(given, stream) if listed else as_table(given, f"rows for stream '{stream.name}'", PushError)
+    table = _from_dicts(given, stream) if listed else _rows(given, stream)
     by_name = {n.lower(): n for n in table.column_names}
     names = ", ".join(c.name for c in stream.columns)
     for name in by_name:
@@ -181,14 +238,37 @@ def rows_for(given: Any, stream: Stream) -> pa.Table:
     if len(by_name) != table.num_columns:
         raise PushError(f"a column occurs twice in rows for stream '{stream.name}'")
     arrays = []
+    missing = []
     for column in stream.columns:
-        wanted = arrow_type(column.type)
-        if column.name.lower() not in by_name:
-            arrays.append(pa.nulls(table.num_rows, wanted))
+        if column.name.lower() in by_name:
+            arrays.append(_cast(table.column(by_name[column.name.lower()]), column, stream))
             continue
-        values = table.column(by_name[column.name.lower()])
-        arrays.append(_cast(values, column, stream))
+        arrays.append(_defaults(column, table.num_rows))
+        if not column.is_optional and not (is_stamped and column.name == stream.time):
+            missing.append(column)
+    if missing:
+        raise _missing(missing[0], stream)
     return pa.table(arrays, names=[c.name for c in stream.columns])
+
+
+def _rows(given: Any, stream: Stream) -> pa.Table:
+    return as_table(given, f"rows for stream '{stream.name}'", PushError, nan_is_null=True)
+
+
+def _missing(column: Column, stream: Stream, row: int | None = None) -> PushError:
+    what = "its time" if column.name == stream.time else "which the stream has"
+    return PushError(
+        f"{'the rows' if row is None else f'row {row} (counted from 0)'} for stream '{stream.name}' "
+        f"{'do' if row is None else 'does'} not have column '{column.name}', {what}",
+        hint=f"give it (None is NULL), or define the column as `{column.name} {column.type} null` or with a default",
+    )
+
+
+def _defaults(column: Column, count: int) -> pa.Array:
+    wanted = arrow_type(column.type)
+    return (
+        pa.nulls(count, wanted) if column.default is None else pa.repeat(pa.scalar(column.default).cast(wanted), count)
+    )
 
 
 def _from_dicts(given: Sequence[Any], stream: Stream) -> pa.Table:
@@ -199,11 +279,15 @@ def _from_dicts(given: Sequence[Any], stream: Stream) -> pa.Table:
     _expect_names(names, f"rows for stream '{stream.name}'", PushError)
     arrays = []
     for name in names:
+        column = stream.column(name)
+        without = next((k for k, r in enumerate(given) if name not in r), None)
+        if without is not None and column is not None and not column.is_optional:
+            raise _missing(column, stream, without)
+        default = None if column is None else column.default
         # Inferred first, cast afterwards: Arrow would cut 1.5 down to 1 if it were told to make an int of it.
         try:
-            arrays.append(pa.array([r.get(name) for r in given]))
+            arrays.append(pa.array([r.get(name, default) for r in given], from_pandas=True))
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError) as wrong:
-            column = stream.column(name)
             expected = column.type if column else "one type"
             raise PushError(f"column '{name}' of stream '{stream.name}' expects {expected}: {wrong}") from wrong
     return pa.table(arrays, names=names) if names else pa.table({stream.columns[0].name: pa.nulls(len(given))})

@@ -7,27 +7,36 @@ tasks can also be run without Spark (`weir.testing.direct`).
 from __future__ import annotations
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weir import errors
 from weir.algebra.schema import Catalog
-from weir.errors import RunError
+from weir.errors import DiskError, RunError
 from weir.families.contract import Tuning
 from weir.families.forms import form_named
 from weir.runtime import ingest, match
 from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
-from weir.runtime.match import FamilyTask, MatchTask, RowRange, match_task
-from weir.runtime.query_segments import FamilyRef, QuerySegments
+from weir.runtime.match import NOT_OF_QUERIES, FamilyTask, MatchTask, RowRange, match_task, reason_of
+from weir.runtime.quarantine import culprits
+from weir.runtime.query_segments import Failure, FamilyRef, Prepared, QuerySegments
 from weir.runtime.row_segments import PartnerRefs, PartnerSegments
-from weir.store.ledger import MatchFile, Plan, RowFile
+from weir.store.ledger import MatchFile, Plan, Quarantine, RowFile
+from weir.store.range_map import ranges_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_OWN_ERROR = re.compile(r"^weir\.errors\.(\w+): (.*)", re.MULTILINE)
+WORKER_DIED = "Python worker exited unexpectedly"  # what Spark says of a task whose process ended
 
 
 def cut_rows(files: Sequence[RowFile], slices: int) -> tuple[tuple[RowRange, ...], ...]:
@@ -50,6 +59,26 @@ def cut_rows(files: Sequence[RowFile], slices: int) -> tuple[tuple[RowRange, ...
 
 class _DamagedError(Exception):
     """A cache file was deleted or damaged while tasks were reading it."""
+
+
+_Met = tuple[FamilyRef, PartnerRefs]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What a batch is matched with, whatever becomes of it."""
+
+    plan: Plan
+    rows: tuple[RowFile, ...]
+    catalog: Catalog
+    slices: tuple[tuple[RowRange, ...], ...]
+
+    def concerns(self, of: FamilyRef) -> bool:
+        return any(f.stream in of.family.streams for f in self.rows)
+
+
+def _key(of: FamilyRef) -> tuple[str, str]:
+    return of.form, of.family.name
 
 
 class TaskJobs(ABC):
@@ -82,6 +111,7 @@ class TaskJobs(ABC):
             floors_us=plan.floors,
             wall_us=plan.wall_us,
             stamp_us=plan.now_us if self.context.identity.clock == "arrival" else None,
+            dropped=frozenset(name.lower() for name in catalog.dropped),
         )
         by_slice: dict[int, list[SliceRows]] = {}
         ticket = 0
@@ -99,17 +129,20 @@ class TaskJobs(ABC):
         slices = cut_rows(rows, self.slices)
         if not slices:
             return MatchReport((), 0, {})
+        batch = _Batch(plan, rows, catalog, slices)
         try:
-            reports = self._run_once(plan, rows, catalog, demoted, slices)
+            reports, failures = self._run_once(batch, demoted)
         except _DamagedError:
             # Somebody deleted or damaged the cache while tasks were reading it: build it again, once.
             try:
-                reports = self._run_once(plan, rows, catalog, demoted, slices)
+                reports, failures = self._run_once(batch, demoted)
             except _DamagedError as again:
                 raise RunError(
                     f"files under cache/ were deleted or damaged twice while batch {plan.batch} was reading them",
                     hint="is another driver or a clean-up job at work on this folder? stop it, and run again",
                 ) from again
+        if failures:
+            return MatchReport((), 0, {}, quarantined=tuple(q for f in failures for q in self._blame(f, batch)))
         reports.sort(key=lambda r: int(r["slice"]))
         heavy: dict[int, int] = {}
         for r in reports:
@@ -120,67 +153,130 @@ class TaskJobs(ABC):
         self.match_ms = (time.perf_counter() - started) * 1e3
         return MatchReport(files, sum(r["pairs"] for r in reports), heavy, over)
 
-    def _run_once(
-        self,
-        plan: Plan,
-        rows: tuple[RowFile, ...],
-        catalog: Catalog,
-        demoted: np.ndarray,
-        slices: tuple[tuple[RowRange, ...], ...],
-    ) -> list[dict[str, Any]]:
-        """Prepare what tasks read, and run them; _DamagedError when a cache was deleted or damaged meanwhile."""
-        prepared = self.segments.prepare(plan.registry, demoted, catalog)
-        arriving = {f.stream for f in rows}
-        met: list[tuple[FamilyRef, PartnerRefs]] = []
+    def _run_once(self, batch: _Batch, demoted: np.ndarray) -> tuple[list[dict[str, Any]], list[Failure]]:
+        """Prepare what tasks read, and run them; reports, or what cannot be matched.
+
+        _DamagedError: a cache was deleted or damaged meanwhile.
+        """
+        prepared = self.segments.prepare(batch.plan.registry, demoted, batch.catalog)
+        failures = list(prepared.failures)
+        met: list[_Met] = []
         self.partners.retain(prepared.families)
         try:
             for of in prepared.families:
-                if not arriving.isdisjoint(of.family.streams):
-                    streams = [catalog.streams[name.lower()] for name in of.family.streams]
-                    met.append((of, self.partners.prepare(of, streams, self.context.state, rows)))
-            if not met:
-                return []
-            task = self._match_task(plan, rows, slices, met, catalog)
+                if batch.concerns(of):
+                    try:
+                        met.append((of, self._partners_of(of, batch)))
+                    except NOT_OF_QUERIES:
+                        raise
+                    except Exception as error:
+                        failures.append(self.segments.failure(_key(of), prepared.muted, reason_of(error)))
+            if failures or not met:
+                return [], failures
+            task = self._match_task(batch, met)
             reports = self.run_match(task)
-            self.choices = _choices(task, reports)
-            return reports
+            failed = {n: why for r in reports for n, why in zip(r["failed"], r["reasons"], strict=True)}
+            if failed:
+                self._require_whole(prepared, met)  # a damaged file makes anything fail
+            for number, reason in failed.items():
+                failures.append(self.segments.failure(_key(met[number][0]), prepared.muted, reason))
+            if not failures:
+                self.choices = _choices(task, reports)
+            return reports, failures
+        except (_DamagedError, DiskError):
+            raise
         except Exception as error:
-            whole = self.segments.are_whole(prepared) and all(self.partners.are_whole(p) for _, p in met)
-            if whole:
-                raise
-            self.segments.forget_damaged(prepared)
-            for _, found in met:
-                self.partners.forget_damaged(found)
-            raise _DamagedError from error
+            self._require_whole(prepared, met, error)
+            if WORKER_DIED in str(error):
+                failures = self._crashing(batch, met, prepared.muted)
+                if failures:
+                    return [], failures
+            raise
         finally:
             for _, found in met:
                 self.partners.forget(found)
 
-    def _match_task(
-        self,
-        plan: Plan,
-        rows: tuple[RowFile, ...],
-        slices: tuple[tuple[RowRange, ...], ...],
-        met: Sequence[tuple[FamilyRef, PartnerRefs]],
-        catalog: Catalog,
-    ) -> MatchTask:
+    def _partners_of(self, of: FamilyRef, batch: _Batch) -> PartnerRefs:
+        streams = [batch.catalog.streams[name.lower()] for name in of.family.streams]
+        return self.partners.prepare(of, streams, self.context.state, batch.rows)
+
+    def _require_whole(self, prepared: Prepared, met: Sequence[_Met], error: Exception | None = None) -> None:
+        """_DamagedError unless all files that tasks read are whole; those that are not are forgotten."""
+        if not (self.segments.are_whole(prepared) and all(self.partners.are_whole(p) for _, p in met)):
+            self.segments.forget_damaged(prepared)
+            for _, found in met:
+                self.partners.forget_damaged(found)
+            raise _DamagedError from error
+
+    # ── what cannot be matched ──
+
+    def _blame(self, failure: Failure, batch: _Batch) -> list[Quarantine]:
+        """The cores that make a family fail."""
+        ids = failure.ids
+        if failure.key is not None:
+            ids = culprits(ids, lambda kept: self._works(failure, kept, batch))
+        self.segments.say(
+            f"{len(ids):,} of {len(failure.ids):,} queries of one family cannot be matched, and are recomputed when "
+            f"they are asked for: {failure.reason}"
+        )
+        return [Quarantine(first, count, failure.reason) for first, count in ranges_of(ids)]
+
+    def _works(self, failure: Failure, kept: np.ndarray, batch: _Batch) -> bool:
+        """Whether some cores of a family can be built and matched with this batch's rows; nothing is written."""
+        try:
+            with self.segments.trial(failure, kept, batch.plan.registry, batch.catalog) as of:
+                if not batch.concerns(of):
+                    return True
+                found = self._partners_of(of, batch)
+                try:
+                    return self._is_matched(batch, [(of, found)])
+                finally:
+                    self.partners.forget(found)
+        except NOT_OF_QUERIES:
+            raise
+        except Exception:  # whatever it is: the family failed with these cores
+            return False
+
+    def _is_matched(self, batch: _Batch, met: Sequence[_Met]) -> bool:
+        reports = self.run_match(self._match_task(batch, met, is_trial=True))
+        return not any(r["failed"] for r in reports)
+
+    def _crashing(self, batch: _Batch, met: Sequence[_Met], muted: np.ndarray) -> list[Failure]:
+        """The families that end the process they are matched in; none if tasks fail without any family, too."""
+
+        def survives(some: Sequence[_Met]) -> bool:
+            try:
+                return self._is_matched(batch, some)
+            except Exception as error:
+                if WORKER_DIED not in str(error):
+                    raise
+                return False
+
+        if not survives([]):
+            return []
+        crashing = [of for of, found in met if not survives([(of, found)])]
+        return [self.segments.failure(_key(of), muted, "it ends the process that matches it") for of in crashing]
+
+    def _match_task(self, batch: _Batch, met: Sequence[_Met], *, is_trial: bool = False) -> MatchTask:
         settings = self.context.settings
-        rows_count = sum(f.count for f in rows)
+        rows_count = sum(f.count for f in batch.rows)
+        slices = batch.slices
         families = []
         for of, found in met:
-            streams = tuple(catalog.streams[name.lower()] for name in of.family.streams)
+            streams = tuple(batch.catalog.streams[name.lower()] for name in of.family.streams)
             partners = tuple(found.met(side) for side in range(len(streams)))
             families.append(FamilyTask(of.form, of.family.name, of.family.channel, streams, of.segments, partners))
         return MatchTask(
             location=self.context.files.location,
-            batch=plan.batch,
+            batch=batch.plan.batch,
             slices=slices,
             families=tuple(families),
             pairs_max=max(1, settings.pairs_per_batch_max // len(slices)),
             # Half of an even share, so that a query that is heavy over all slices is named even if these differ.
             heavy_min=max(1, int(max(settings.demote_pairs_min, settings.demote_share * rows_count) / len(slices) / 2)),
             tuning=Tuning(settings.join_strategy, self.partners.costs),
-            kernels=self.segments.kernels(plan.registry, catalog),
+            kernels=self.segments.kernels(batch.plan.registry, batch.catalog),
+            is_trial=is_trial,
         )
 
 
@@ -216,9 +312,21 @@ class SparkJobs(TaskJobs):
         # References come in as many slices as are wanted; partitions of users' sources do not. Coalescing joins
         # neighbours without a shuffle: order and content stay.
         frame = self.frame.coalesce(self.slices) if len(self.frame.columns) > 1 else self.frame
-        return [r.asDict() for r in frame.mapInArrow(ingest_task(task), ingest.REPORT_DDL).collect()]
+        return _collected(frame.mapInArrow(ingest_task(task), ingest.REPORT_DDL))
 
     def run_match(self, task: MatchTask) -> list[dict[str, Any]]:
         n = len(task.slices)
         numbers = self.session.range(0, n, 1, n)
-        return [r.asDict() for r in numbers.mapInArrow(match_task(task), match.REPORT_DDL).collect()]
+        return _collected(numbers.mapInArrow(match_task(task), match.REPORT_DDL))
+
+
+def _collected(frame: DataFrame) -> list[dict[str, Any]]:
+    """The reports of all tasks. An error of ours that made a task fail is raised as it was, not as Spark tells it."""
+    try:
+        return [r.asDict() for r in frame.collect()]
+    except Exception as error:
+        found = _OWN_ERROR.findall(str(error))
+        kind = getattr(errors, found[-1][0], None) if found else None
+        if kind is None:
+            raise
+        raise kind(found[-1][1].removeprefix(f"{kind.stage}: ")) from error

@@ -4,6 +4,7 @@
     2  Read the ledger. N is done: return its document. N has a plan: use it; else make one.
     3  Ingest: each task checks its rows and writes one file a stream; row ids are given out by prefix sum.
     4  Match: reads only immutable files, writes one match file a task. Over budget: demote and match again.
+       What cannot be matched is quarantined: it goes, with its reason, and the others are matched again.
     5  Create N.done. If it exists already, another driver lives: stop.
     6  Return; Spark logs its commit.
 
@@ -31,12 +32,14 @@ from weir.settings import Settings
 from weir.store.catalog import CatalogLog, Identity
 from weir.store.documents import RESTORE
 from weir.store.files import Files, unique
-from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile
+from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, Quarantine, RowFile
 from weir.store.matches import CHANNEL
+from weir.store.range_map import RangeMap, ranges_of
 from weir.store.registry import Ids, Registry
 from weir.store.state import State
 
 SLACK_SHARE = 4  # rows are kept for a quarter of `keep` longer than windows reach, for readers that lag …
+DROPPED_US = 2**62  # the floor of a stream that was dropped: no row lies above it
 SLACK_US_MIN = 1_000_000  # … and for at least a second
 
 
@@ -69,6 +72,7 @@ class MatchReport:
     pairs: int  # (event, query) pairs of the batch
     heavy: Mapping[int, int]  # query → pairs, of the heavy queries; over budget of the heaviest ones, at least one
     over_budget: bool = False
+    quarantined: tuple[Quarantine, ...] = ()  # cores that could not be matched; if there are any, nothing was
 
 
 class Jobs(Protocol):
@@ -128,10 +132,12 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
         reach("between ingest and match")
 
         # 4  Match, without the queries that are demoted already.
-        matched, demoted = _match_within_budget(context, plan, rows, catalog, jobs)
+        restored = _restored(context, plan)
+        matched, demoted, quarantined = _match_within_budget(context, plan, rows, catalog, jobs, restored)
         reach("all files written, not done")
     except Exception as error:
-        if ledger.done(number) is not None:  # what we work on may be consumed, expired and gone by now
+        # What we work on may be consumed, expired and gone by now.
+        if ledger.done(number) is not None or ledger.is_folded(number):
             raise _fenced(number) from error
         raise
 
@@ -149,8 +155,10 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
         row_counts=row_counts,
         wall_us=context.wall_us(),
         attempt=unique(),
+        quarantined=quarantined,
+        restored=tuple(ranges_of(restored)),
     )
-    if not ledger.create_done(done):
+    if not ledger.create_done(done) or ledger.is_folded(number + 1):  # others have gone on: ours is not the one
         raise _fenced(number)
 
     # 6  Spark logs its commit when we return.
@@ -170,15 +178,15 @@ def _fenced(number: int) -> FencedError:
 
 def _replayed(context: Context, number: int, last: int) -> Done:
     """The document of a batch that is done. Spark replays the newest one only, if its commit is missing."""
-    done = context.ledger.done(number)
-    if done is None:
-        raise StoreError(f"batch {last} is done, but the done document of batch {number} is missing", hint=RESTORE)
     if last > number:
         raise FencedError(
             f"Spark asks for batch {number}, but the ledger is at batch {last} already: another driver has "
             "gone on, or the checkpoint was deleted and counts from the start again",
             hint="nothing was harmed; run one job at a time, with the checkpoint that belongs to this folder",
         )
+    done = context.ledger.done(number)
+    if done is None:
+        raise StoreError(f"batch {last} is done, but the done document of batch {number} is missing", hint=RESTORE)
     return done
 
 
@@ -194,7 +202,10 @@ def _create_plan(context: Context, number: int) -> Plan:
     catalog = context.catalog_log.count()
     floors: dict[str, int | None] = {}
     read_floors: dict[str, int | None] = {}
-    for stream in context.catalog_log.read(catalog).streams.values():
+    known = context.catalog_log.read(catalog)
+    for name in known.dropped:  # all its rows may go
+        floors[name] = read_floors[name] = DROPPED_US
+    for stream in known.streams.values():
         floor = read_floor = None
         if stream.keep_us is not None and now_us is not None:
             floor = now_us - stream.keep_us
@@ -214,6 +225,7 @@ def _create_plan(context: Context, number: int) -> Plan:
         token=unique(),
         registry_head=registry_head,
         catalog_head=context.catalog_log.head(catalog),
+        late_floor_us=wall_us - context.settings.late_keep_s * 1_000_000,
     )
     if context.ledger.create_plan(plan):
         reach("plan created")
@@ -258,19 +270,36 @@ def _number_rows(
 # ── step 4: the budget ─────────────────────────────────────────────────────────────────────────────
 
 
+def _restored(context: Context, plan: Plan) -> Ids:
+    """The cores that are matched again from this batch on, because somebody asked for it since the last one."""
+    registry = context.registry
+    wanted = registry.cores_of(registry.retried(context.state.registry, plan.registry))
+    return np.intersect1d(wanted, context.state.not_matched())
+
+
 def _match_within_budget(
-    context: Context, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, jobs: Jobs
-) -> tuple[MatchReport, tuple[int, ...]]:
-    """Match, demoting the heaviest queries until the pairs fit; returns also all queries that this batch demotes."""
-    before = context.state.demoted
+    context: Context, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, jobs: Jobs, restored: Ids
+) -> tuple[MatchReport, tuple[int, ...], tuple[Quarantine, ...]]:
+    """Match, demoting the heaviest queries until the pairs fit, and leaving out those that cannot be matched.
+
+    Returns also all queries that this batch demotes, and those that it quarantines.
+    """
+    before = np.setdiff1d(context.state.not_matched(), restored)
     over: set[int] = set()  # demoted in this batch because it would not fit
+    quarantined: RangeMap[str] = RangeMap()
     budget = context.settings.pairs_per_batch_max
     while True:
-        excluded = np.array(sorted({*before, *over}), np.int64)
+        gone = (before, np.array(sorted(over), np.int64), quarantined.ids())
+        excluded = np.unique(np.concatenate(gone))
         report = jobs.match(plan, rows, catalog, excluded)
+        if report.quarantined:
+            for q in report.quarantined:
+                quarantined.put(q.first, q.count, q.reason)
+            assert len(quarantined) > len(gone[2]), "what is quarantined is not matched again"
+            continue
         if not report.over_budget:
-            heavy = _heavy(context, rows, report)
-            return report, tuple(sorted(over | (heavy - before.keys())))
+            heavy = _heavy(context, rows, report) - set(before.tolist())
+            return report, tuple(sorted(over | heavy)), tuple(Quarantine(*item) for item in quarantined)
         chosen = _heaviest(report, budget)
         if not chosen - over:
             raise RunError(

@@ -3,7 +3,8 @@
 Shard the delta, share the rest: all tasks of a host map the same query segments (main and tail) and partner rows of
 every family, and read only immutable files. A task writes one match file: for every event the affected cores, and for
 joins the partner rows too. Volume is bounded: a task that exceeds its share of the budget writes no file, and reports
-counts instead. Only `weir.families` knows which forms of queries there are.
+counts instead. A family that cannot be matched spoils nobody else's batch: its task goes on with the other families and
+reports why. Only `weir.families` knows which forms of queries there are.
 
 Joins, Δ(R ⋈ S) = ΔR ⋈ S + (R + ΔR) ⋈ ΔS: new rows of side 0 meet the old rows of side 1, new rows of side 1 the old
 and the new ones of side 0. With more sides, new rows of one meet the old rows of all others and the new ones of the
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import Stream
+from weir.errors import StoreError
 from weir.families.contract import Encounter, NewRows, QuerySegment, Results, Tuning
 from weir.families.forms import form_named
 from weir.index.box_tables import OverBudget
@@ -33,12 +35,14 @@ from weir.store.row_files import read_table, times_us
 
 REPORT_DDL = (
     "slice int, path string, pairs bigint, events bigint, over_budget boolean, ids array<bigint>, "
-    "counts array<bigint>, choices array<bigint>"
+    "counts array<bigint>, choices array<bigint>, failed array<bigint>, reasons array<string>"
 )
 REPORT = schema_of(REPORT_DDL)
 COUNTED_MAX = 1 << 40  # the pairs of one query in a slice are counted up to here …
 PAIRS_MAX = 1 << 62  # … and those of all its queries up to here
 SPARSE_SHARE = 3  # events are listed when at most a third of them have results: an offset takes 8 bytes, an id 4 more
+NOT_OF_QUERIES = (OSError, StoreError)  # a disk that is full, a file that is damaged: no query is to blame for it
+REASON_MAX = 300  # characters
 REPORTED_IDS_MAX = 100_000  # a slice that is over budget names at most so many queries to the driver, the heaviest
 
 
@@ -85,6 +89,13 @@ class MatchTask:
     heavy_min: int  # cores with at least this many results in a slice are reported
     tuning: Tuning
     kernels: tuple[str, ...] = ()  # kinds; on another machine than the driver's they may still be missing
+    is_trial: bool = False  # only whether it can be matched is asked for: nothing is written
+
+
+def reason_of(error: BaseException) -> str:
+    """What failed, on one short line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:REASON_MAX]
 
 
 def _muted(files: Files, ref: SegmentRef, count: int) -> np.ndarray:
@@ -105,6 +116,7 @@ class _Slice:
         self.reported_max: int | None = REPORTED_IDS_MAX  # None: all, because they can only be demoted together
         # By family, events that each strategy processed.
         self.choices = [np.zeros(len(form_named(of.form).strategies), np.int64) for of in task.families]
+        self.failed: dict[int, str] = {}  # by family, why it cannot be matched
         self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, results of each slot
         self._segments: dict[str, tuple[QuerySegment, np.ndarray]] = {}
         self._rows: dict[str, Any] = {}
@@ -115,9 +127,14 @@ class _Slice:
         row_ids = np.arange(rows.first_row, rows.first_row + rows.count, dtype=np.int64)
         for number, of in enumerate(self.task.families):
             for side, stream in enumerate(of.streams):
-                if stream.name == rows.stream:
+                if stream.name == rows.stream and number not in self.failed:
                     new = NewRows(table, row_ids, times_us(table, stream).to_numpy())
-                    self._match(number, of, side, new)
+                    try:
+                        self._match(number, of, side, new)
+                    except NOT_OF_QUERIES:
+                        raise
+                    except Exception as error:
+                        self.failed[number] = reason_of(error)
 
     def _match(self, number: int, of: FamilyTask, side: int, new: NewRows) -> None:
         """Match new rows of one side with the partners they meet."""
@@ -189,7 +206,8 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     for rows in task.slices[number]:
         found.match(rows)
     faults.reach("match worker, mid-file")
-    path = None if found.over else write_matches(files, task.batch, found.pieces)
+    is_whole = not (found.over or found.failed or task.is_trial)
+    path = write_matches(files, task.batch, found.pieces) if is_whole else None
     ids, weights = found.heaviest(1 if found.over else task.heavy_min)
     return {
         "slice": number,
@@ -200,6 +218,8 @@ def match_slice(task: MatchTask, number: int) -> dict[str, object]:
         "ids": ids.tolist(),
         "counts": weights.tolist(),
         "choices": [int(n) for of in found.choices for n in of],
+        "failed": list(found.failed),
+        "reasons": list(found.failed.values()),
     }
 
 

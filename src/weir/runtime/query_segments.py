@@ -1,16 +1,17 @@
 """Query segments for a batch: a main and a tail one for each family, built from the registry, cached.
 
 The main segment holds most queries. The tail holds those registered since the main one was built, and is rebuilt
-whenever the registry has grown. When the tail outgrows its limit everything goes into a new main segment. Dropped and
-demoted queries are muted until then. Any choice of the boundary gives the same matches, so all of this is cache: files
-that are missing or damaged are built again.
+whenever the registry has grown. When the tail outgrows its limit everything goes into a new main segment. Dropped,
+demoted and quarantined queries are muted until then. Any choice of the boundary gives the same matches, so all of this
+is cache: files that are missing or damaged are built again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +24,10 @@ from weir.index.jit import source_hash
 from weir.index.warm import ready
 from weir.plan.classify import Classified
 from weir.plan.registration import stored_shape
-from weir.runtime.match import SegmentRef
+from weir.runtime.match import NOT_OF_QUERIES, SegmentRef, reason_of
 from weir.settings import Settings
 from weir.store.arrays import is_whole, read_arrays, save_arrays
-from weir.store.files import Files
+from weir.store.files import Files, short_name, unique
 from weir.store.registry import GroupRef, Registry
 
 MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
@@ -57,7 +58,7 @@ class _FamilyGroups:
     @property
     def key(self) -> str:
         """Its folder."""
-        return f"{self.form}/{self.family.name.replace(':', '-')}"
+        return f"{self.form}/{short_name(self.family.name)}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,22 @@ class FamilyRef:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """Cores that cannot be matched together."""
+
+    key: tuple[str, str] | None  # form and family; None: the cores' own text cannot be read, nobody else is concerned
+    ids: np.ndarray  # int64, ascending: all of the family, until it is known which of them are to blame
+    muted: np.ndarray  # int64, ascending: cores that were not to be matched anyway
+    reason: str
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """All query segments of a batch."""
+    """All query segments of a batch, except those of families that failed."""
 
     families: tuple[FamilyRef, ...]
+    muted: np.ndarray  # int64, ascending: cores that are dropped, demoted or quarantined
+    failures: tuple[Failure, ...] = ()
 
     def paths(self) -> list[str]:
         """All their files."""
@@ -110,9 +123,10 @@ class QuerySegments:
         self.say = say or (lambda _: None)
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
-        self._shapes: dict[tuple[str, tuple[DataType, ...]], Classified] = {}
+        self._shapes: dict[tuple[str, tuple[DataType, ...], int], Classified] = {}
         self._upto = 0  # registry documents that the next two are about
         self._members: dict[tuple[str, str], _FamilyGroups] = {}  # by form and family
+        self._unread: dict[int, tuple[GroupRef, str]] = {}  # by number: groups whose text cannot be read, and why
         self._kernels: set[str] = set()
         # A hash of the engine's sources is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
@@ -121,16 +135,54 @@ class QuerySegments:
     def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
         """The segments of every family with queries among the first `upto` registry documents."""
         ready(self.kernels(upto, catalog), self.say)
-        self._take(upto, catalog)
         muted = np.union1d(self.registry.cores_of(self.registry.dropped(upto)), demoted)
+        failures = self._unreadable(muted, catalog)
+        if failures:  # nothing is built yet: what is built must have been without these, or they could not come back
+            return Prepared((), muted, tuple(failures))
         families = []
-        for member in self._members.values():
-            built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
-            if built:
-                refs = tuple(self._reference(b, muted) for b in built)
-                needs = tuple(Needs.union(of_side) for of_side in zip(*(b.needs for b in built), strict=True))
-                families.append(FamilyRef(member.form, member.family, refs, needs))
-        return Prepared(tuple(families))
+        for key, member in self._members.items():
+            try:
+                built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
+                if built:
+                    families.append(self._family(member, built, muted))
+            except NOT_OF_QUERIES:
+                raise
+            except Exception as error:
+                failures.append(self.failure(key, muted, reason_of(error)))
+        return Prepared(tuple(families), muted, tuple(failures))
+
+    def _family(self, member: _FamilyGroups, built: Sequence[_Built], muted: np.ndarray) -> FamilyRef:
+        refs = tuple(self._reference(b, muted) for b in built)
+        needs = tuple(Needs.union(of_side) for of_side in zip(*(b.needs for b in built), strict=True))
+        return FamilyRef(member.form, member.family, refs, needs)
+
+    def _unreadable(self, muted: np.ndarray, catalog: Catalog) -> list[Failure]:
+        """Groups whose text cannot be read; those that were given up and are wanted again are read once more."""
+        failures = []
+        for group, reason in list(self._unread.values()):
+            ids = np.setdiff1d(np.arange(group.first_id, group.end_id), muted, assume_unique=True)
+            if len(ids) and not self._sort_in(group, catalog):
+                failures.append(Failure(None, ids, muted, reason))
+        return failures
+
+    def failure(self, key: tuple[str, str], muted: np.ndarray, reason: str) -> Failure:
+        """All of a family that is to be matched, as a failure; its segments are built anew, without who is to blame."""
+        member = self._members[key]
+        self._forget(self._main.pop(member.key, None), self._tail.pop(member.key, None))
+        ids = np.concatenate([np.arange(c.first_id, c.first_id + c.group.count) for c in member.cores])
+        return Failure(key, np.setdiff1d(ids, muted), muted, reason)
+
+    @contextlib.contextmanager
+    def trial(self, failure: Failure, kept: np.ndarray, upto: int, catalog: Catalog) -> Iterator[FamilyRef]:
+        """A segment of some cores of a family that failed, for as long as the block lasts."""
+        assert failure.key is not None, "a text that cannot be read is tried by reading it"
+        member = self._members[failure.key]
+        excluded = np.union1d(failure.muted, np.setdiff1d(failure.ids, kept, assume_unique=True))
+        built = self._build(member, f"trial-{unique()}", member.cores, 0, upto, excluded, catalog)
+        try:
+            yield self._family(member, [built], excluded)
+        finally:
+            self._forget(built)
 
     def kernels(self, upto: int | None, catalog: Catalog) -> tuple[str, ...]:
         """The kinds of kernels that the first `upto` registry documents, or all known ones, are matched with."""
@@ -140,26 +192,39 @@ class QuerySegments:
     def _take(self, upto: int, catalog: Catalog) -> None:
         """Sort the cores of registry documents that are new since the last batch into their families."""
         if upto < self._upto:  # another driver's plan, older than what this one knows
-            self._members, self._kernels, self._upto = {}, set(), 0
+            self._members, self._kernels, self._unread, self._upto = {}, set(), {}, 0
         for group in self.registry.groups(upto)[self._groups_before(self._upto) :]:
-            classified = self._shape(group, catalog)
-            for core, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
-                if seen.is_matched:  # if not, it is evaluated when it is asked for
-                    key = form, seen.family.name
-                    if key not in self._members:
-                        self._members[key] = _FamilyGroups(form, seen.family, [])
-                    self._members[key].cores.append(CoreRef(group.number, group, core))
-                    self._kernels |= seen.kernels(self.settings)
+            self._sort_in(group, catalog)
         self._upto = upto
+
+    def _sort_in(self, group: GroupRef, catalog: Catalog) -> bool:
+        """Add the cores of a group to their families; False: its text cannot be read, which `_unread` remembers."""
+        try:
+            classified = self._shape(group, catalog)
+            kernels = [seen.kernels(self.settings) for seen in classified.seen]
+        except NOT_OF_QUERIES:
+            raise
+        except Exception as error:
+            self._unread[group.number] = group, reason_of(error)
+            return False
+        self._unread.pop(group.number, None)
+        for core, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
+            if seen.is_matched:  # if not, it is evaluated when it is asked for
+                key = form, seen.family.name
+                if key not in self._members:
+                    self._members[key] = _FamilyGroups(form, seen.family, [])
+                insort(self._members[key].cores, CoreRef(group.number, group, core), key=lambda c: (c.number, c.core))
+                self._kernels |= kernels[core]
+        return True
 
     def _groups_before(self, number: int) -> int:
         return len(self.registry.groups(number))
 
     def _shape(self, group: GroupRef, catalog: Catalog) -> Classified:
         """The cores of a group's shape and how their forms see them, looked up once."""
-        key = (group.shape_text, group.types)
+        key = (group.shape_text, group.types, catalog.changes)
         if key not in self._shapes:
-            self._shapes[key] = stored_shape(*key, catalog, self.settings).classified
+            self._shapes[key] = stored_shape(group.shape_text, group.types, catalog, self.settings).classified
         return self._shapes[key]
 
     def _core(self, ref: CoreRef, catalog: Catalog) -> Group:
@@ -184,6 +249,12 @@ class QuerySegments:
             self._forget(self._tail.pop(key, None))
             tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
         return [main, tail]
+
+    def in_use(self) -> frozenset[str]:
+        """The files of segments that the next batch may read; another thread may ask."""
+        built = [*self._main.values(), *self._tail.values()]
+        muted = (entry.path for b in built for entry in self.files.list(f"{b.path[:-4]}.muted"))
+        return frozenset((*(b.path for b in built), *muted))
 
     def forget_damaged(self, prepared: Prepared) -> None:
         """Delete files that do not have their checksums, so that they are built again."""
@@ -241,7 +312,10 @@ class QuerySegments:
         digest = hashlib.sha256(slots.tobytes()).hexdigest()[:16]
         path = f"{built.path[:-4]}.muted/{digest}"
         if not is_whole(self.files, path):
+            older = [entry.path for entry in self.files.list(f"{built.path[:-4]}.muted")]
             save_arrays(self.files, path, {"muted": mask}, {})
+            for name in older:
+                self.files.delete(name)
         return SegmentRef(built.path, path)
 
 

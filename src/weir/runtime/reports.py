@@ -10,6 +10,7 @@ _TYPES = {
     "string": pa.string(),
     "boolean": pa.bool_(),
     "array<bigint>": pa.list_(pa.int64()),
+    "array<string>": pa.list_(pa.string()),
 }
 
 

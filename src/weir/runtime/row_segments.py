@@ -33,7 +33,7 @@ from weir.runtime.calibration import load
 from weir.runtime.query_segments import FamilyRef
 from weir.settings import Settings
 from weir.store.arrays import is_whole, save_arrays
-from weir.store.files import Files, unique
+from weir.store.files import Files, short_name, unique
 from weir.store.ledger import RowFile
 from weir.store.row_files import read_table, times_us
 from weir.store.state import RowFiles, State
@@ -71,7 +71,7 @@ def _tier(first: int, last: int, live: RowFiles) -> _Tier:
 
 
 def _folder(of: FamilyRef, side: int) -> str:
-    return f"{FOLDER}/{of.form}/{of.family.name.replace(':', '-')}/{side}"
+    return f"{FOLDER}/{of.form}/{short_name(of.family.name)}/{side}"
 
 
 def _asked(needs: Needs) -> Iterator[str]:

@@ -13,6 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.errors import RunError
@@ -24,10 +25,11 @@ from weir.runtime.loop import Context, run_batch
 from weir.runtime.matches_frame import matches_frame
 from weir.runtime.query_segments import QuerySegments
 from weir.runtime.row_segments import PartnerSegments
+from weir.runtime.session import for_starting
 from weir.runtime.sources import unite
 from weir.store import caches
 from weir.store.catalog import CatalogLog
-from weir.store.files import sync_folder
+from weir.store.files import open_files, sync_folder
 from weir.store.ledger import Done
 from weir.store.registry import Registry
 from weir.store.state import State
@@ -57,6 +59,7 @@ class BatchFigures:
     pairs: int  # (event, query) matches
     late: int  # rows not taken
     demoted: int  # cores of queries that matched too much to be kept from here on
+    quarantined: int  # cores of queries that could not be matched
     batch_ms: float  # from Spark's call to the commit
     ingest_ms: float  # the part of batch_ms in the job that writes the rows
     match_ms: float  # the part of batch_ms in the job that finds the matches
@@ -70,7 +73,8 @@ class RunProgress:
     events: int  # rows taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
-    demoted: int  # cores of queries
+    demoted: int  # cores of queries that matched too much
+    quarantined: int  # cores of queries that could not be matched
     last_batch: BatchFigures | None  # None before the first
     batch_ms_p50: float  # median of the last thousand batches
     batch_ms_p99: float  # 99 % of them took no longer
@@ -102,8 +106,9 @@ class Run:
         self._registry = Registry(weir.files)  # its own, because other threads register
         self._segments = QuerySegments(weir.files, self._registry, weir.settings, say)
         self._partners = PartnerSegments(weir.files, weir.settings, say)
-        self._housekeeping = Housekeeping(weir.files, weir.settings, self._registry)
+        self._housekeeping = Housekeeping(weir.files, weir.settings, self._registry, self._segments.in_use)
         self._slices = weir.settings.slices or weir.spark.sparkContext.defaultParallelism
+        self._checkpoint = weir.settings.checkpoint or f"{weir.files.location}/{CHECKPOINT}"
         self._lock = threading.RLock()
         self._query: StreamingQuery | None = None
         self._stopping = False
@@ -115,7 +120,7 @@ class Run:
         self._recent: deque[BatchFigures] = deque(maxlen=RECENT)
         self._late_rows: dict[str, dict[str, int]] = {}
         self._choices: dict[str, Counter[str]] = {}  # by join family: events that each strategy processed
-        self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0}
+        self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0, "quarantined": 0}
         self._context = Context(
             files=weir.files,
             ledger=weir.ledger,
@@ -141,18 +146,23 @@ class Run:
         self._stopping = self._refused = False
         self._error = None
         weir = self._weir
-        frame = unite(
-            weir.spark, weir.files.location, self._frames, slices=self._slices, rows_max=weir.settings.batch_rows_max
-        )
-        writer = (
-            frame.writeStream.foreachBatch(self._batch)
-            .queryName(f"weir {weir.identity.engine[:8]}")
-            .option("checkpointLocation", f"{weir.files.location}/{CHECKPOINT}")
-        )
-        writer = (
-            writer.trigger(availableNow=True) if self._available_now else writer.trigger(processingTime=self._trigger)
-        )
-        self._query = writer.start()
+        with for_starting(weir.spark):
+            frame = unite(
+                weir.spark,
+                weir.files.location,
+                self._frames,
+                slices=self._slices,
+                rows_max=weir.settings.batch_rows_max,
+            )
+            writer = (
+                frame.writeStream.foreachBatch(self._batch)
+                .queryName(f"weir {weir.identity.engine[:8]}")
+                .option("checkpointLocation", self._checkpoint)
+            )
+            when = writer.trigger(
+                **({"availableNow": True} if self._available_now else {"processingTime": self._trigger})
+            )
+            self._query = when.start()
 
     def _have_kernels(self) -> None:
         """Have the kernels that standing queries need compiled before there are workers, so that these only load them.
@@ -249,11 +259,18 @@ class Run:
 
     def add_frame(self, name: str, frame: DataFrame) -> None:
         """Take one more streaming DataFrame into the running job: stop between batches, go on with it."""
+        self._restart(self._frames | {name: frame})
+
+    def remove_frame(self, name: str) -> None:
+        """Take a streaming DataFrame out of the running job: stop between batches, go on without it."""
+        self._restart({n: frame for n, frame in self._frames.items() if n != name})
+
+    def _restart(self, frames: dict[str, DataFrame]) -> None:
         self._restarting.clear()
         try:
             self._halt()
             self._raise()
-            self._frames[name] = frame
+            self._frames = frames
             self.start()
         finally:
             self._restarting.set()
@@ -270,11 +287,11 @@ class Run:
                 self._sync_offsets(number)
                 faults.reach("offsets logged")
                 started = time.perf_counter()
-                jobs = SparkJobs(self._weir.spark, frame, self._context, self._segments, self._partners, self._slices)
+                jobs = SparkJobs(frame.sparkSession, frame, self._context, self._segments, self._partners, self._slices)
                 done = run_batch(self._context, number, jobs)
                 self._count(done, jobs, (time.perf_counter() - started) * 1e3)
                 if self._sink is not None:
-                    self._sink(matches_frame(self._weir.spark, self._context, done, self._slices), number)
+                    self._sink(matches_frame(frame.sparkSession, self._context, done, self._slices), number)
                 self._housekeeping.after(number)
                 faults.reach("done, Spark's commit missing")
         except _StoppingError:
@@ -292,6 +309,7 @@ class Run:
             sum(m.pairs for m in done.matches),
             sum(f.count for f in done.late),
             len(done.demoted),
+            sum(q.count for q in done.quarantined),
             batch_ms,
             jobs.ingest_ms,
             jobs.match_ms,
@@ -299,7 +317,7 @@ class Run:
         self._recent.append(figures)
         self._late_rows = {stream: dict(reasons) for stream, reasons in self._context.state.late.items()}
         self._totals["batches"] += 1
-        for name in ("events", "pairs", "late", "demoted"):
+        for name in ("events", "pairs", "late", "demoted", "quarantined"):
             self._totals[name] += getattr(figures, name)
         for family, of in jobs.choices.items():
             self._choices.setdefault(family, Counter()).update(of)
@@ -314,7 +332,7 @@ class Run:
         if offsets < last_done:
             raise RunError(
                 f"the ledger is at batch {last_done}, Spark's checkpoint at batch {offsets}: it is gone or older",
-                hint=f"restore the folder '{CHECKPOINT}' of {self._weir.files.location}, or begin a new weir",
+                hint=f"restore the folder {self._checkpoint}, or begin a new weir",
             )
         if commits > last_done:
             raise RunError(
@@ -325,13 +343,13 @@ class Run:
         if self._weir.ledger.plan(last_done + 1) is not None and offsets == last_done:
             raise RunError(
                 f"batch {last_done + 1} was planned, but Spark's checkpoint does not know it: it is gone or older",
-                hint=f"restore the folder '{CHECKPOINT}' of {self._weir.files.location}, or begin a new weir",
+                hint=f"restore the folder {self._checkpoint}, or begin a new weir",
             )
 
     def _sync_offsets(self, number: int) -> None:
         """Spark does not sync its offsets; a plan that survives a power cut must not outlive them."""
-        local = self._weir.files.local_path(f"{CHECKPOINT}/offsets/{number}")
-        if local is not None:
+        local = Path(self._checkpoint.removeprefix("file://")) / "offsets" / str(number)
+        if local.exists():
             handle = os.open(local, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -341,7 +359,7 @@ class Run:
 
     def _newest(self, log: str) -> int:
         numbers = [-1]
-        for entry in self._weir.files.list(f"{CHECKPOINT}/{log}"):
+        for entry in open_files(self._checkpoint).list(log):
             name = entry.path.rsplit("/", 1)[-1]
             if name.isdigit():
                 numbers.append(int(name))

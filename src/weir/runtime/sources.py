@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Column, DataType, decimal
 from weir.errors import RunError, StreamError
+from weir.runtime.frames import with_names
 from weir.store.files import open_files
 from weir.store.inbox import Inbox
 
@@ -179,6 +180,7 @@ def unite(
         .load()
     )
     names = sorted(frames)
+    frames = {name: with_names(frame, name) for name, frame in frames.items()}
     empty = {n: F.lit(None).cast(frames[n].schema).alias(struct_name(n)) for n in names}
     columns = [F.struct("ticket", "stream", "path", "start", "count").alias("ref")]
     united = inbox.select(*columns, *(empty[n] for n in names))

@@ -91,6 +91,14 @@ def parse(text: str, settings: Settings) -> Parsed:
             deepest.start,
             "flatten the condition, or raise the setting sql_depth_max",
         )
+    connectives = [token for token in tokens if token.token_type in (TokenType.AND, TokenType.OR)]
+    if len(connectives) >= settings.sql_terms_max:
+        raise refuse(
+            text,
+            f"the SQL text has {len(connectives):,} ANDs and ORs, at most {settings.sql_terms_max:,} are taken",
+            connectives[settings.sql_terms_max - 1].start,
+            "write a list with IN, register several queries, or raise the setting sql_terms_max",
+        )
     _check_statement(text, tokens[0])
     _check_commas(text, tokens)
     _check_types(text, tokens)

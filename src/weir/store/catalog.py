@@ -1,10 +1,12 @@
-"""The catalog: documents that each define one stream or table, and the one that says which weir this is.
+"""The catalog: documents that each define, change or drop a stream or table, and the one that says which weir this is.
 
     weir.json               created once: engine id, clock, format
-    catalog/000000000003    {"kind": "stream", …}; the number orders definitions, so a plan can pin a count
+    catalog/000000000003    {"kind": "stream", …}; the number orders documents, so a plan can pin a count
 
-A definition never changes: saying the same thing again does nothing, saying something else is an error that
-shows both. Names are case-insensitive. A catalog has tens of documents, so it is read whole and kept.
+A definition stays: saying the same thing again does nothing, saying something else is an error that shows both. Only
+how long a stream keeps its rows can be changed, and a stream can be dropped; its name is not used again, because rows
+of other types may still be under way. Names are case-insensitive. A catalog has tens of documents, so it is read whole
+and kept.
 """
 
 from __future__ import annotations
@@ -12,18 +14,21 @@ from __future__ import annotations
 import json
 import re
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.algebra.schema import Catalog, Column, DataType, Kind, Stream, Table
 from weir.errors import OpenError, StoreError, StreamError
 from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
+from weir.store.folds import folds
 
 FORMAT = 2  # of a definition
-FOLDER_FORMAT = 3  # of everything in the folder together: a reader refuses any other
+FOLDER_FORMAT = 4  # of everything in the folder together: a reader refuses any other
 WEIR = "weir.json"
 CLOCKS = ("event", "arrival")
+NO_WEIR = "weir.open(…) makes one, and so does `weir stream FOLDER NAME COLUMNS --time …`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ def refuse_other_formats(files: Files) -> None:
         raise OpenError(f"{files.location} has an older format, this version reads {FOLDER_FORMAT}", hint=hint)
 
 
-def identity(files: Files, clock: str | None = None) -> Identity:
+def identity(files: Files, clock: str | None = None, *, create: bool = True) -> Identity:
     """Open the weir's identity, or make one. `clock` None takes what is stored ("event" for a new weir)."""
     if clock is not None and clock not in CLOCKS:
         raise OpenError(f"clock '{clock}' is not one of {', '.join(CLOCKS)}")
@@ -51,8 +56,10 @@ def identity(files: Files, clock: str | None = None) -> Identity:
     document = read_document(files, WEIR)
     if document is None:
         # Looked at again: another process may have made the weir, and a batch, since we looked.
-        if files.exists(f"ledger/{0:012d}.plan") and read_document(files, WEIR) is None:
+        if (files.exists(f"ledger/{0:012d}.plan") or folds(files)) and read_document(files, WEIR) is None:
             raise StoreError(f"{WEIR} is missing from {files.location}, though there are batches", hint=RESTORE)
+        if not create:
+            raise OpenError(f"'{files.location}' is not a weir", hint=NO_WEIR)
         content = {"format": FOLDER_FORMAT, "engine": unique(), "clock": clock or "event"}
         create_document(files, WEIR, ROOT, json.dumps(content).encode())
         document = read_document(files, WEIR)  # ours, or that of a process that was quicker
@@ -70,13 +77,21 @@ def identity(files: Files, clock: str | None = None) -> Identity:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Dropped:
+    """A stream is gone."""
+
+    name: str
+
+
 class CatalogLog:
     """The definitions of one weir, in the order in which they were made."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self._relations: list[Stream | Table] = []
+        self._documents: list[Stream | Table | _Dropped] = []  # a later one of a name replaces the one before
         self._seals = [ROOT]  # of documents 0, 1, …, behind what stands before them
+        self._known = Catalog()  # what the documents add up to
         self._lock = threading.Lock()  # threads share one: a document is added once
 
     def define_stream(self, stream: Stream) -> int:
@@ -89,53 +104,96 @@ class CatalogLog:
 
     def read(self, upto: int | None = None) -> Catalog:
         """The catalog made of documents 0 … upto − 1, or of all there are."""
-        if upto is None or upto > len(self._relations):
-            self._refresh()
-        if upto is not None and upto > len(self._relations):
-            raise StoreError(f"{path_of(len(self._relations))} is missing, though it was written", hint=RESTORE)
-        known = self._relations[:upto]
-        return Catalog(
-            {r.name.lower(): r for r in known if isinstance(r, Stream)},
-            {r.name.lower(): r for r in known if isinstance(r, Table)},
-        )
+        if upto is None:
+            self.refresh()
+            return self._known
+        known = self.known(upto)
+        return known if upto == len(self._documents) else _folded(self._documents[:upto])
+
+    def known(self, least: int) -> Catalog:
+        """The catalog as of the last refresh, if that has seen the first `least` documents, or as of now."""
+        if least > len(self._documents):
+            self.refresh()
+        if least > len(self._documents):
+            raise StoreError(f"{path_of(len(self._documents))} is missing, though it was written", hint=RESTORE)
+        return self._known
 
     def count(self) -> int:
         """How many documents there are."""
-        self._refresh()
-        return len(self._relations)
+        self.refresh()
+        return len(self._documents)
 
     def head(self, count: int) -> str:
         """The seal of document count − 1, the last of those that a plan includes."""
         self.read(count)
         return self._seals[count]
 
+    def change_keep(self, name: str, keep_us: int | None) -> None:
+        """Have a stream keep its rows for another length of time; its callers have looked at the queries."""
+        while True:
+            old = self._existing(name)
+            new = replace(old, keep_us=keep_us)
+            if old == new or self._append(new) is not None:
+                return
+
+    def drop_stream(self, name: str) -> None:
+        """Drop a stream; its callers have looked at the queries."""
+        while self._append(_Dropped(self._existing(name).name)) is None:
+            pass
+
+    def _existing(self, name: str) -> Stream:
+        self.refresh()
+        found = self.read().streams.get(name.lower())
+        if found is None:
+            raise StreamError(f"there is no stream '{name}'")
+        return found
+
     def _define(self, new: Stream | Table) -> int:
         while True:
-            self._refresh()
-            for number, old in enumerate(self._relations):
-                if old.name.lower() != new.name.lower():
-                    continue
-                if old == new:
-                    return number
-                hint = "a definition never changes; choose another name, or give the same definition"
+            self.refresh()
+            newest = {d.name.lower(): (number, d) for number, d in enumerate(self._documents)}
+            number, old = newest.get(new.name.lower(), (-1, None))
+            if old == new:
+                return number
+            if isinstance(old, _Dropped):
+                raise StreamError(
+                    f"stream '{old.name}' was dropped, and its name is not used again", hint="choose another name"
+                )
+            if old is not None:
+                hint = "a definition stays; choose another name, give the same definition, or see `change_keep`"
                 raise StreamError(
                     f"'{new.name}' is already defined as {describe(old)}, and cannot become {describe(new)}",
                     hint=hint,
                 )
-            number = len(self._relations)
-            if create_document(self.files, path_of(number), self._seals[number], _to_json(new)) is not None:
-                self._refresh()
-                return number
+            created = self._append(new)
+            if created is not None:
+                return created
 
-    def _refresh(self) -> None:
+    def _append(self, document: Stream | Table | _Dropped) -> int | None:
+        """Create the next document; None: another process was quicker, and what it wrote is not known yet."""
+        number = len(self._documents)
+        if create_document(self.files, path_of(number), self._seals[number], _to_json(document)) is None:
+            return None
+        self.refresh()
+        return number
+
+    def refresh(self) -> None:
+        """Take in the documents that are new."""
         with self._lock:
-            while True:
-                path = path_of(len(self._relations))
-                found = read_document(self.files, path, self._seals[-1])
-                if found is None:
-                    return
-                self._relations.append(_from_json(path, bytes(found.body)))
+            while (found := read_document(self.files, path_of(len(self._documents)), self._seals[-1])) is not None:
+                self._documents.append(_from_json(path_of(len(self._documents)), bytes(found.body)))
                 self._seals.append(found.seal)
+                self._known = _folded(self._documents)
+
+
+def _folded(documents: Sequence[Stream | Table | _Dropped]) -> Catalog:
+    newest = {d.name.lower(): d for d in documents}
+    return Catalog(
+        {name: d for name, d in newest.items() if isinstance(d, Stream)},
+        {name: d for name, d in newest.items() if isinstance(d, Table)},
+        frozenset(d.name for d in newest.values() if isinstance(d, _Dropped)),
+        len(documents) - len(newest),
+    )
 
 
 def path_of(number: int) -> str:
@@ -144,12 +202,17 @@ def path_of(number: int) -> str:
 
 def describe(relation: Stream | Table) -> str:
     """A definition in one line, for messages."""
-    columns = ", ".join(f"{c.name} {c.type}" for c in relation.columns)
+    columns = ", ".join(_column_text(c) for c in relation.columns)
     if isinstance(relation, Table):
         return f"table ({columns}) key {relation.key}"
     keep = "forever" if relation.keep_us is None else f"{relation.keep_us / 1e6:g} s"
     ahead = f"{relation.future_us / 1e6:g} s"
     return f"stream ({columns}) time {relation.time} keep {keep} future {ahead} source {relation.source}"
+
+
+def _column_text(column: Column) -> str:
+    default = f" default {column.default!r}" if column.default is not None else " null" if column.is_optional else ""
+    return f"{column.name} {column.type}{default}"
 
 
 def parse_type(text: str) -> DataType:
@@ -160,14 +223,12 @@ def parse_type(text: str) -> DataType:
     return DataType(Kind(text))
 
 
-def _to_json(relation: Stream | Table) -> bytes:
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "kind": "stream" if isinstance(relation, Stream) else "table",
-        "name": relation.name,
-        "columns": [[c.name, str(c.type)] for c in relation.columns],
-        "token": unique(),
-    }
+def _to_json(relation: Stream | Table | _Dropped) -> bytes:
+    content: dict[str, Any] = {"format": FORMAT, "name": relation.name, "token": unique()}
+    if isinstance(relation, _Dropped):
+        return json.dumps(content | {"kind": "dropped"}, separators=(",", ":")).encode()
+    content["kind"] = "stream" if isinstance(relation, Stream) else "table"
+    content["columns"] = [[c.name, str(c.type), c.is_optional, c.default] for c in relation.columns]
     if isinstance(relation, Stream):
         content |= {
             "time": relation.time,
@@ -180,12 +241,14 @@ def _to_json(relation: Stream | Table) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _from_json(path: str, data: bytes) -> Stream | Table:
+def _from_json(path: str, data: bytes) -> Stream | Table | _Dropped:
     try:
         d = json.loads(data)
         if d["format"] != FORMAT:
             raise StoreError(f"{path} has format {d['format']}, this version reads {FORMAT}")
-        columns = tuple(Column(name, parse_type(text)) for name, text in d["columns"])
+        if d["kind"] == "dropped":
+            return _Dropped(d["name"])
+        columns = tuple(Column(name, parse_type(text), *rest) for name, text, *rest in d["columns"])
         if d["kind"] == "stream":
             return Stream(d["name"], columns, d["time"], d["keep_us"], d["future_us"], d["source"])
         return Table(d["name"], columns, d["key"])

@@ -15,6 +15,7 @@ from weir.store.catalog import path_of as catalog_path
 from weir.store.data_files import checked_path, forget_checks, said_of
 from weir.store.documents import ROOT, read_document
 from weir.store.files import Files
+from weir.store.folds import fold_path, folds
 from weir.store.inbox import Inbox
 from weir.store.ledger import Ledger, done_path, plan_path
 from weir.store.registry import path_of as registry_path
@@ -44,7 +45,7 @@ def check(files: Files, say: Callable[[str], None] = lambda _: None) -> Findings
     forget_checks()
     _document(files, WEIR, None, found)
     try:
-        identity(files)
+        identity(files, create=False)
     except WeirError as error:
         found.note(WEIR, error)
     for path_of in (catalog_path, registry_path):
@@ -84,15 +85,26 @@ def _chain(files: Files, path_of: Callable[[int], str], found: Findings) -> None
 
 def _last(files: Files, folder: str) -> int:
     """The largest number in a folder of documents or of their witnesses."""
-    paths = (e.path for place in (folder, f"seals/{folder}") for e in files.list(place))
-    names = (path.rpartition("/")[2].partition(".")[0] for path in paths)
-    return max((int(name) for name in names if name.isdigit()), default=-1)
+    return max(_numbers(files, folder), default=-1)
+
+
+def _numbers(files: Files, folder: str) -> set[int]:
+    """The numbers of documents, or of witnesses, in a folder itself."""
+    paths = (e.path.removeprefix("seals/") for place in (folder, f"seals/{folder}") for e in files.list(place))
+    names = (path.removeprefix(f"{folder}/").partition(".")[0] for path in paths)
+    return {int(name) for name in names if name.isdigit()}
 
 
 def _ledger(files: Files, found: Findings) -> None:
-    before: str | None = ROOT
-    last = _last(files, "ledger")
-    for batch in range(last + 1):
+    folded = folds(files)
+    for batch in folded:
+        _document(files, fold_path(batch), None, found)
+    numbers = _numbers(files, "ledger")
+    first, last = min(numbers, default=0), max(numbers, default=-1)
+    before: str | None = None if folded else ROOT
+    if first > 0 and not any(first - 1 <= batch <= last for batch in folded):
+        found.wrong[plan_path(first - 1)] = f"{plan_path(first - 1)} is missing, and no fold covers it"
+    for batch in range(first if folded else 0, last + 1):
         for path in (plan_path(batch), done_path(batch)):
             if path == done_path(last) and not files.exists(path) and not files.exists(f"seals/{path}"):
                 return  # the batch at hand is planned and not done

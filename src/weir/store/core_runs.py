@@ -15,18 +15,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from weir.errors import StoreError
 from weir.store.arrays import read_arrays, save_arrays
-from weir.store.files import Files, reach
+from weir.store.files import Files, reach, short_name
+from weir.store.mapped import Mapped
 from weir.store.matches import CHANNEL, read_matches, results_of
 from weir.store.state import State
 
 RUN_PAIRS_MAX = 64_000_000
 MERGE_RATIO = 4  # neighbours are merged when the older is at most this many times the newer
+_mapped: Mapped[dict[str, np.ndarray]] = Mapped(256)
 _NAME = re.compile(r"/(?P<first>\d{12})-(?P<last>\d{12})\.run$")
 
 
@@ -40,8 +41,7 @@ class CoreRun:
 
 
 def _folder(channel: str) -> str:
-    """A channel's folder, with hyphens: object stores rewrite `~` in names, and no stream's name has a hyphen."""
-    return f"cache/runs/{channel.replace(CHANNEL, '-')}/"
+    return f"cache/runs/{short_name(channel)}/"
 
 
 def runs_of(files: Files, channel: str) -> list[CoreRun]:
@@ -154,10 +154,9 @@ def matched(files: Files, state: State, channel: str, core: int, first: int, las
     return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
-@lru_cache(maxsize=256)
 def _read_run(files: Files, run: CoreRun) -> dict[str, np.ndarray]:
     """A run's arrays; their checksums are looked at when they are first read."""
-    return read_arrays(files, run.path, verify=True)[0]
+    return _mapped.get(files, run.path, lambda: read_arrays(files, run.path, verify=True)[0])
 
 
 def _in_run(files: Files, run: CoreRun, core: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:

@@ -31,7 +31,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import MemoryStore, ObjectStore, from_url
 
-from weir.errors import OpenError, StoreError
+from weir.errors import DiskError, OpenError, StoreError
 
 Data: TypeAlias = bytes | bytearray | memoryview
 
@@ -81,6 +81,19 @@ class Files(Protocol):
     def local_path(self, path: str) -> Path | None:
         """A whole local copy to memory-map, or None when there is no such file."""
         ...
+
+    def has_copy(self, path: str) -> bool:
+        """Whether there is a local copy at this moment; none is fetched."""
+        ...
+
+    def require_conditional_writes(self) -> None:
+        """OpenError if the place overwrites what it was asked to create: then no commit would be the only one."""
+        ...
+
+
+def short_name(text: str) -> str:
+    """A name for a folder or file that stands for a text of any length and any characters."""
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def unique() -> str:
@@ -185,13 +198,19 @@ class LocalFiles:
         absolute = self._absolute(path)
         return Path(absolute) if os.path.exists(absolute) else None
 
+    def has_copy(self, path: str) -> bool:
+        return self.exists(path)
+
+    def require_conditional_writes(self) -> None:
+        """A hard link is one."""
+
     def _write_temporary(self, data: Data, durable: bool) -> str:
         temporary = f"{self._prefix}{TEMPORARY}{os.sep}{unique()}"
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileNotFoundError:
             _make_folder(os.path.dirname(temporary))
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             try:
                 rest = memoryview(data).cast("B")
@@ -214,6 +233,7 @@ class LocalFiles:
 
     def _failed(self, verb: str, path: str, error: OSError) -> StoreError:
         reason = error.strerror or str(error)
+        kind = DiskError if verb == "write" else StoreError
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = f"free some space under {self.root} and run again; nothing half-written was left behind"
         elif error.errno in (errno.EACCES, errno.EROFS):
@@ -222,7 +242,7 @@ class LocalFiles:
             hint = f"{self.root} needs a single file system with hard links; use another disk or an object store"
         else:
             hint = f"check the disk of {self.root} and run again"
-        return StoreError(f"cannot {verb} '{path}' in {self.root}: {reason}", hint=hint)
+        return kind(f"cannot {verb} '{path}' in {self.root}: {reason}", hint=hint)
 
 
 def _link(temporary: str, final: str) -> bool:
@@ -243,7 +263,7 @@ def _make_folder(folder: str) -> None:
     if not os.path.isdir(parent):
         _make_folder(parent)
     with contextlib.suppress(FileExistsError):
-        os.mkdir(folder)
+        os.mkdir(folder, 0o700)
     sync_folder(parent)
 
 
@@ -280,6 +300,19 @@ class ObjectFiles:
         except (OSError, BaseError) as error:
             raise self._failed("write", path, error) from error
         return True
+
+    def require_conditional_writes(self) -> None:
+        path = f"{TEMPORARY}/conditional-{unique()}"
+        try:
+            is_kept = self.create(path, b"first") and not self.create(path, b"second")
+            obstore.delete(self._store, path)
+        except (StoreError, OSError, BaseError) as error:
+            raise OpenError(f"'{self._location}' cannot be written to: {error}") from error
+        if not is_kept:
+            raise OpenError(
+                f"the store of '{self._location}' has no conditional writes: it overwrites what it should only create",
+                hint="use a store with put-if-absent (If-None-Match), or a folder",
+            )
 
     def write(self, path: str, data: Data) -> None:
         if not self.create(path, data):
@@ -340,6 +373,9 @@ class ObjectFiles:
             hint = f"the cache of this host is {self._cache}; free some space there, or delete it, and run again"
             raise StoreError(f"cannot copy '{path}': {error.strerror or error}", hint=hint) from error
         return copy
+
+    def has_copy(self, path: str) -> bool:
+        return (self._cache / path).exists()
 
     @property
     def _remote(self) -> bool:

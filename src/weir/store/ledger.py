@@ -6,7 +6,8 @@
 Both are created with put-if-absent and never change, and form one chain (`weir.store.documents`): a plan follows the
 done document before it, a done document its plan. Invariants: the done documents form a prefix 0..n of the
 numbers (batch n+1 is planned only after n is done); at most one plan beyond that prefix exists; a row, match
-or late file is part of the truth exactly if a done document names it. They hold because `create` has one
+or late file is part of the truth exactly if a done document names it. Old documents are folded into one and removed
+(`weir.store.folds`). They hold because `create` has one
 winner, and because the loop (`weir.runtime.loop`) creates `done` only when every file it names is durable.
 
 Data files carry the number of their batch, their size and their checksum in their names (`data_path`). So a done
@@ -23,11 +24,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from weir.errors import StoreError
+from weir.errors import FencedError, StoreError
 from weir.store.documents import RESTORE, ROOT, create_document, exists_document, read_document
 from weir.store.files import Files, unique
+from weir.store.folds import folds
 
-FORMAT = 2  # of both documents; a reader refuses any other number
+FORMAT = 3  # of both documents; a reader refuses any other number
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Plan:
     token: str  # unique; tells the plans of two drivers apart
     registry_head: str = ROOT  # the seal of the last registry document that is included
     catalog_head: str = ROOT  # likewise of the catalog
+    late_floor_us: int = 0  # rejected rows of batches that were planned before this moment are gone
     seal: str = field(default="", compare=False)  # of this document, once it is stored
     before: str = field(default="", compare=False)  # the seal of the done document that it follows
 
@@ -64,6 +67,7 @@ class Plan:
                 "token": self.token,
                 "registry_head": self.registry_head,
                 "catalog_head": self.catalog_head,
+                "late_floor_us": self.late_floor_us,
             }
         )
 
@@ -105,6 +109,15 @@ class MatchFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Cores first … first + count − 1, which could not be matched: recomputed at fetch from now on."""
+
+    first: int
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """Reserved for memory limits: rows below `row` of a stream are given up early."""
 
@@ -128,6 +141,8 @@ class Done:
     row_counts: dict[str, int]  # per stream: the next row id after the batch
     wall_us: int
     attempt: str = field(default_factory=unique)  # unique; tells two drivers with one plan apart
+    quarantined: tuple[Quarantine, ...] = ()
+    restored: tuple[tuple[int, int], ...] = ()  # (first core, count): demoted or quarantined before, matched again now
     seal: str = field(default="", compare=False)  # of this document, once it is stored
     before: str = field(default="", compare=False)  # the seal of the plan that it follows
 
@@ -146,6 +161,8 @@ class Done:
                 "row_counts": self.row_counts,
                 "wall_us": self.wall_us,
                 "attempt": self.attempt,
+                "quarantined": [[q.first, q.count, q.reason] for q in self.quarantined],
+                "restored": self.restored,
             }
         )
 
@@ -157,6 +174,8 @@ class Done:
             d["matches"] = tuple(MatchFile(*m) for m in d["matches"])
             d["evictions"] = tuple(Eviction(*e) for e in d["evictions"])
             d["demoted"] = tuple(d["demoted"])
+            d["quarantined"] = tuple(Quarantine(*q) for q in d["quarantined"])
+            d["restored"] = tuple((first, count) for first, count in d["restored"])
             return Done(**d)
 
         return _load("done document", data, build)
@@ -212,17 +231,26 @@ class Ledger:
 
     def create_plan(self, plan: Plan) -> bool:
         done = self.done(plan.batch - 1) if plan.batch else None
+        if plan.batch and done is None:
+            raise FencedError(f"batch {plan.batch - 1} is folded already: another driver has gone on, this one stops")
         return self._create(plan_path(plan.batch), ROOT if done is None else done.seal, plan)
 
     def create_done(self, done: Done) -> bool:
         plan = self.plan(done.batch)
         if plan is None:
+            if self.is_folded(done.batch):
+                return False
             raise StoreError(f"{plan_path(done.batch)} is missing, though its batch was run", hint=RESTORE)
         return self._create(done_path(done.batch), plan.seal, done)
 
+    def is_folded(self, batch: int) -> bool:
+        """Whether a fold covers a batch: it was done, by whomever."""
+        return any(number >= batch for number in folds(self.files))
+
     def last_done(self, hint: int = -1) -> int:
         """The number of the newest done batch, −1 if there is none. `hint`: a batch known to be done."""
-        return last_number(lambda n: exists_document(self.files, done_path(n)), hint)
+        known = max([hint, *folds(self.files)])  # documents before a fold may be gone
+        return last_number(lambda n: exists_document(self.files, done_path(n)), known)
 
     def _create(self, path: str, before: str, document: Plan | Done) -> bool:
         return create_document(self.files, path, before, document.to_json()) is not None

@@ -4,6 +4,7 @@
        register             a shape (SQL with its constants taken out) and a column c0, c1, … for each
                             constant; row i is one query
        drop                 a column `id` of the queries that go
+       retry                a column `id` of the queries that are to be matched again, though a batch gave them up
 
 Documents form a chain (`weir.store.documents`). The number of a document orders it: a batch whose plan says
 `registry = n` sees documents 0 … n − 1. Ids are not stored: a group's first id is the number of ids given out before
@@ -40,9 +41,10 @@ from weir.store.catalog import parse_type
 from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
 from weir.store.files import Files, unique
 
-FORMAT = 3
+FORMAT = 4
 CACHE_EVERY = 1_000  # documents
 Ids = npt.NDArray[np.int64]
+_RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Registry:
         self._group_first_ids: list[int] = []
         self._dropped: Ids = np.empty(0, np.int64)  # sorted, unique
         self._drop_numbers: Ids = np.empty(0, np.int64)  # of _dropped: the first document that drops it
+        self._retries: list[tuple[int, Ids]] = []  # documents that ask for retries, and the queries
         self._head = ROOT  # the seal of the newest document
         self._checked: set[int] = set()  # documents whose seal was looked at, of groups that a cache told of
         self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
@@ -127,6 +130,14 @@ class Registry:
 
     def drop(self, ids: Ids) -> int:
         """Drop queries, all or none; returns the number of the document. Unknown ids are refused."""
+        return self._about_queries("drop", ids)
+
+    def retry(self, ids: Ids) -> int:
+        """Ask for queries to be matched again, all or none; returns the number of the document."""
+        return self._about_queries("retry", ids)
+
+    def _about_queries(self, kind: str, ids: Ids) -> int:
+        """A document about queries that stand."""
         wanted = np.unique(np.asarray(ids, np.int64))
         self.refresh()
         unknown = (wanted < 0) | (wanted >= self._next_id)
@@ -136,8 +147,8 @@ class Registry:
         for one in wanted[np.isin(wanted, self._dropped)]:
             raise QueryError(f"query {one} was dropped already, in registry document {self.drop_number(int(one))}")
         if len(wanted) == 0:
-            raise QueryError("no ids to drop were given")
-        return self._append({"kind": "drop", "count": len(wanted)}, pa.table({"id": wanted}))
+            raise QueryError(f"no ids to {kind} were given")
+        return self._append({"kind": kind, "count": len(wanted)}, pa.table({"id": wanted}))
 
     def _append(self, about: dict[str, object], body: pa.Table) -> int:
         token = unique()
@@ -277,6 +288,13 @@ class Registry:
             self._require(upto)
             return self._dropped[self._drop_numbers < upto]
 
+    def retried(self, first: int, upto: int) -> Ids:
+        """The queries that documents first … upto − 1 want to be matched again; sorted."""
+        with self._lock:
+            self._require(upto)
+            found = [ids for number, ids in self._retries if first <= number < upto]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+
     def drop_number(self, query: int) -> int | None:
         """The document that dropped a query, or None while it stands."""
         with self._lock:
@@ -315,8 +333,10 @@ class Registry:
                 )
             elif about["kind"] == "drop":
                 drops.append((number, reader.read_all()["id"].to_numpy()))
+            elif about["kind"] == "retry":
+                self._retries.append((number, reader.read_all()["id"].to_numpy()))
             else:
-                raise StoreError(f"{path} is a '{about['kind']}', expected register or drop")
+                raise StoreError(f"{path} is a '{about['kind']}', expected register, drop or retry")
             self._head = document.seal
         except (*DAMAGED, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path} is damaged: {error!r}", hint=RESTORE) from error
@@ -366,7 +386,9 @@ class Registry:
             }
         )
         drops = pa.table({"id": self._dropped, "number": self._drop_numbers})
-        parts = [json.dumps(about).encode(), bytes(to_ipc(body)), bytes(to_ipc(drops))]
+        retries = pa.table({"number": [n for n, _ in self._retries], "ids": [ids.tolist() for _, ids in self._retries]},
+                           schema=_RETRIES)  # fmt: skip
+        parts = [json.dumps(about).encode(), *(bytes(to_ipc(table)) for table in (body, drops, retries))]
         caches.save(self.files, "registry", self._count, parts, ".arrow")
         self._cached = self._count
 
@@ -387,6 +409,8 @@ class Registry:
         drops = from_ipc(parts[2], "a cache")
         self._dropped = drops["id"].to_numpy()
         self._drop_numbers = drops["number"].to_numpy()
+        retries = from_ipc(parts[3], "a cache").to_pydict()
+        self._retries = [(n, np.array(i, np.int64)) for n, i in zip(retries["number"], retries["ids"], strict=True)]
         self._head = about["head"]
         self._count = number
         return True

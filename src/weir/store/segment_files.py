@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weir.errors import StoreError
+from weir.errors import DiskError, StoreError
 from weir.store.files import reach, sync_folder, unique
 
 Array = npt.NDArray[Any]
@@ -98,7 +98,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any
         sync_folder(path.parent)
     except OSError as error:
         hint = f"free some space under {path.parent} and run again; the file is a cache and will be rebuilt"
-        raise StoreError(f"cannot write segment {path}: {error.strerror or error}", hint=hint) from error
+        raise DiskError(f"cannot write segment {path}: {error.strerror or error}", hint=hint) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()

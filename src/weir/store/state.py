@@ -27,10 +27,12 @@ import numpy.typing as npt
 
 from weir.errors import StoreError
 from weir.store import caches
-from weir.store.documents import RESTORE, ROOT
-from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile
+from weir.store.documents import RESTORE, ROOT, seal_of_bytes
+from weir.store.folds import fold_path, folds, newest_fold
+from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile, done_path
+from weir.store.range_map import RangeMap
 
-FORMAT = 2
+FORMAT = 3
 CACHE_EVERY = 256  # batches
 PRUNE_EVERY = 64  # batches; expired files are invisible at once, and forgotten this often
 Longs = npt.NDArray[np.int64]
@@ -81,9 +83,11 @@ class State:
         self.read_floors: dict[str, int | None] = {}
         self.row_counts: dict[str, int] = {}  # next row id per stream
         self.inbox_next = 0
-        self.demoted: dict[int, int] = {}  # query id → batch that demoted it
+        self.demoted: dict[int, int] = {}  # core → batch that demoted it
+        self.quarantined: RangeMap[tuple[int, str]] = RangeMap()  # core → batch that quarantined it, and why
+        self.restored: RangeMap[int] = RangeMap()  # core → batch since which it is matched again
         self.late: dict[str, dict[str, int]] = {}  # stream → reason → rows
-        self.late_files: list[tuple[int, LateFile]] = []  # with batch
+        self.late_files: list[tuple[int, int, LateFile]] = []  # with batch and the wall clock of its plan
         self.registry = 0  # registry documents that the newest plan includes
         self.catalog = 0
         self.expired: deque[str] = deque(maxlen=100_000)  # files that left the state; vacuum takes them
@@ -104,8 +108,14 @@ class State:
             for number, parts in caches.load(ledger.files, "state"):
                 if self._restore(ledger, number, parts):
                     break
-        while (done := ledger.done(self.last + 1)) is not None:
+        while (done := ledger.done(self.last + 1)) is not None or self._was_overtaken(ledger):
+            if done is None:
+                self._start_from_fold(ledger)
+                continue
             plan = ledger.plan(done.batch)
+            if self._was_overtaken(ledger):  # then these two may be what a driver that slept has left
+                self._start_from_fold(ledger)
+                continue
             if plan is None or plan.token != done.plan_token:
                 what = "missing" if plan is None else "another one"
                 raise StoreError(f"batch {done.batch} is done, but its plan is {what}", hint=RESTORE)
@@ -114,10 +124,32 @@ class State:
                 raise StoreError(f"the done document of batch {done.batch} does not follow {what}", hint=RESTORE)
             self.fold(plan, done)
         if self.last - self._cached >= CACHE_EVERY and caches_allowed:
-            self.forget_expired()
-            caches.save(ledger.files, "state", self.last, [json.dumps(self._to_json()).encode()])
+            caches.save(ledger.files, "state", self.last, [self.to_json()])
             self._cached = self.last
         return self.last
+
+    def _was_overtaken(self, ledger: Ledger) -> bool:
+        """Whether documents after our last batch may have been removed: then our last one was removed before them."""
+        if self.last < 0:
+            return bool(folds(ledger.files))
+        data = ledger.files.read(done_path(self.last))
+        is_ours = data is not None and seal_of_bytes(data) == self.head
+        return not is_ours and newest_fold(ledger.files, self.last) is not None
+
+    def _start_from_fold(self, ledger: Ledger) -> None:
+        found = newest_fold(ledger.files, self.last)
+        if found is None:
+            raise StoreError(f"{done_path(self.last)} is missing, and there is no newer fold", hint=RESTORE)
+        number, document = found
+        content = json.loads(bytes(document.body))
+        if content["format"] != FORMAT or content["last"] != number or content["head"] != document.before:
+            raise StoreError(f"{fold_path(number)} is not the fold of batch {number}", hint=RESTORE)
+        self._load(content)
+
+    def to_json(self) -> bytes:
+        """All of it, for a fold or a cache."""
+        self.forget_expired()
+        return json.dumps(self._to_json()).encode()
 
     def fold(self, plan: Plan, done: Done) -> None:
         """Add the next batch."""
@@ -143,12 +175,21 @@ class State:
         if done.matches:
             self._matches[done.batch] = done.matches
         for late in done.late:
-            self.late_files.append((done.batch, late))
+            self.late_files.append((done.batch, plan.wall_us, late))
             counters = self.late.setdefault(late.stream, {})
             for reason, count in late.reasons.items():
                 counters[reason] = counters.get(reason, 0) + count
-        for query in done.demoted:
-            self.demoted.setdefault(query, done.batch)
+        while self.late_files and self.late_files[0][1] < plan.late_floor_us:
+            self.expired.append(self.late_files.pop(0)[2].path)
+        for first, count in done.restored:
+            self.quarantined.remove(first, count)
+            self.restored.put(first, count, done.batch)
+            for core in range(first, first + count) if self.demoted else ():
+                self.demoted.pop(core, None)
+        for core in done.demoted:
+            self.demoted.setdefault(core, done.batch)
+        for q in done.quarantined:
+            self.quarantined.put(q.first, q.count, (done.batch, q.reason))
         if not self._pin_counts or plan.registry > self._pin_counts[-1]:
             self._pin_counts.append(plan.registry)
             self._pin_batches.append(done.batch)
@@ -210,6 +251,18 @@ class State:
             self._live = {b for name in self._streams for b in self.row_files(name).batch.tolist()}
         return self._live
 
+    def matched_since(self, core: int, registry_number: int) -> int | None:
+        """The batch since which a core's matches are kept without a gap; None: they are not, or not yet."""
+        if core in self.demoted or self.quarantined.get(core) is not None:
+            return None
+        restored = self.restored.get(core)
+        return self.active_from(registry_number) if restored is None else restored
+
+    def not_matched(self) -> Longs:
+        """The cores that are demoted or quarantined, ascending."""
+        found: Longs = np.union1d(np.array(list(self.demoted), np.int64), self.quarantined.ids())
+        return found
+
     def active_from(self, registry_number: int) -> int | None:
         """The first done batch that includes a registry document, or None if none does yet."""
         at = bisect_right(self._pin_counts, registry_number)
@@ -219,7 +272,7 @@ class State:
         """Every row, match and late file that is part of the state."""
         paths = {path for name in self._streams for path in self.row_files(name).paths}
         paths.update(file.path for _, file in self.match_files())
-        paths.update(file.path for _, file in self.late_files)
+        paths.update(file.path for _, _, file in self.late_files)
         return paths
 
     def _stream(self, name: str) -> _Stream:
@@ -261,8 +314,10 @@ class State:
             "row_counts": self.row_counts,
             "inbox_next": self.inbox_next,
             "demoted": list(self.demoted.items()),
+            "quarantined": list(self.quarantined),
+            "restored": list(self.restored),
             "late": self.late,
-            "late_files": [[b, [f.stream, f.path, f.count, f.reasons]] for b, f in self.late_files],
+            "late_files": [[b, us, [f.stream, f.path, f.count, f.reasons]] for b, us, f in self.late_files],
             "registry": self.registry,
             "catalog": self.catalog,
             "streams": {
@@ -287,22 +342,29 @@ class State:
         done = ledger.done(number)
         if done is None or done.seal != d["head"]:
             return False
-        self.last = self._cached = self._pruned = number
+        self._load(d)
+        return True
+
+    def _load(self, d: dict[str, Any]) -> None:
+        """Become what a fold or a cache says."""
+        self.last = self._cached = self._pruned = d["last"]
         self.head, self.engine = d["head"], d["engine"]
         self.now_us, self.wall_us = d["now_us"], d["wall_us"]
         self.floors, self.read_floors = d["floors"], d["read_floors"]
         self.row_counts, self.inbox_next = d["row_counts"], d["inbox_next"]
         self.demoted = dict(d["demoted"])
+        self.quarantined = RangeMap((first, count, (batch, why)) for first, count, (batch, why) in d["quarantined"])
+        self.restored = RangeMap((first, count, batch) for first, count, batch in d["restored"])
         self.late = d["late"]
-        self.late_files = [(batch, LateFile(*file)) for batch, file in d["late_files"]]
+        self.late_files = [(batch, wall_us, LateFile(*file)) for batch, wall_us, file in d["late_files"]]
         self.registry, self.catalog = d["registry"], d["catalog"]
+        self._streams, self._live = {}, None
         for name, (files, batches, *marks) in d["streams"].items():
             stream = self._streams[name] = _Stream([], np.empty((0, 5), np.int64), *marks)
             for fields, batch in zip(files, batches, strict=True):
                 stream.add(RowFile(*fields), batch)
         self._matches = {batch: tuple(MatchFile(*f) for f in files) for batch, files in d["matches"]}
         self._pin_counts, self._pin_batches = d["pins"]
-        return True
 
 
 def _fields(f: RowFile) -> list[str | int]:

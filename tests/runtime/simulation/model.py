@@ -70,6 +70,7 @@ class Model:
         self.active_from: list[int] = []  # of registry documents
         self.acknowledged_pushes: dict[int, list[int]] = {}  # ticket → uids
         self.matches = 0
+        self.folds: list[int] = []  # batches
 
     # every successful creation and every deletion comes through here
 
@@ -81,6 +82,8 @@ class Model:
             self._registered(int(name), data)
         elif folder == "ledger" and name.endswith(".plan"):
             self._planned(Plan.from_json(data))
+        elif path.startswith("ledger/folds/"):
+            self._folded(int(name.removeprefix("folds/")), json.loads(data))
         elif folder == "ledger":
             self._finished(int(name.removesuffix(".done")), json.loads(data))
         elif path.startswith("inbox/data/"):
@@ -88,9 +91,19 @@ class Model:
         elif folder == "inbox" and name.isdigit():
             self._pushed(int(name), json.loads(data))
 
+    def _folded(self, batch: int, content: dict[str, Any]) -> None:
+        require(batch == content["last"] < len(self.dones), "a fold of a batch that is not done", batch)
+        require(content["inbox_next"] == self.dones[batch]["inbox_next"], "what a fold says", batch)
+        require(content["row_counts"] == self.dones[batch]["row_counts"], "what a fold says", batch)
+        self.folds.append(batch)
+
     def deleted(self, path: str) -> None:
         world = self.world
-        require(not path.startswith(("ledger/", "registry/", "catalog/", "weir.json")), "a document was deleted", path)
+        require(not path.startswith(("registry/", "catalog/", "weir.json")), "a document was deleted", path)
+        if path.startswith("ledger/"):
+            number = int(path.rpartition("/")[2].partition(".")[0])
+            newer = sum(fold > number for fold in self.folds)
+            require(newer >= 2, "a document was deleted that is not covered twice", path, self.folds)
         committed = max(world.checkpoint.commits, default=-1)
         gone_tickets = world.checkpoint.offsets.get(committed, 0)
         if path in self.named:

@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000
 SETTINGS = replace(
-    Settings(), pairs_per_batch_max=24, demote_pairs_min=4, demote_share=0.7, orphan_grace_s=30, vacuum_every_batches=0
+    Settings(),
+    pairs_per_batch_max=24,
+    demote_pairs_min=4,
+    demote_share=0.7,
+    orphan_grace_s=30,
+    vacuum_every_batches=0,
+    fold_every_batches=3,
 )
 COLUMNS = (Column("uid", BIGINT), Column("value", BIGINT), Column("ts", TIMESTAMP))
 
