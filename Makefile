@@ -58,6 +58,7 @@ soak: $(STAMP)
 	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" & first=$$!; \
 	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" && wait $$first
 	WEIR_SOAK=0/1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores]'
 	$(BIN)/python -m pytest -q -m soak
 
 bench: $(STAMP)

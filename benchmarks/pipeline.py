@@ -23,7 +23,7 @@ import pyarrow as pa
 import weir
 from weir.api import Weir
 from weir.families.selections.selection_family import Segment
-from weir.runtime.session import local_session
+from weir.runtime.session import for_starting, local_session
 from weir.runtime.sources import unite
 from weir.store.arrays import read_arrays
 
@@ -98,13 +98,14 @@ def empty_batches(spark: SparkSession, w: Weir, tables: list[pa.Table], stream: 
         spark.range(0, SLICES, 1, SLICES).mapInArrow(nothing, "n bigint").collect()
         ends.append(time.perf_counter())
 
-    frame = unite(spark, w.files.location, {}, slices=SLICES, rows_max=w.settings.batch_rows_max)
-    query = (
-        frame.writeStream.foreachBatch(batch)
-        .option("checkpointLocation", f"{w.files.location}/empty-checkpoint")
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
+    with for_starting(spark):
+        frame = unite(spark, w.files.location, {}, slices=SLICES, rows_max=w.settings.batch_rows_max)
+        query = (
+            frame.writeStream.foreachBatch(batch)
+            .option("checkpointLocation", f"{w.files.location}/empty-checkpoint")
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
     while len(ends) < len(tables):
         query.awaitTermination(0.01)
     query.stop()

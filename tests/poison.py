@@ -24,6 +24,7 @@ from weir.families.joins import join_form
 from weir.families.many import many_form
 from weir.families.selections import selection_form
 from weir.runtime import query_segments
+from weir.store.row_files import arrow_schema
 from weir.testing import answer, differ
 from weir.values.codec import canonical
 
@@ -52,16 +53,17 @@ class PoisonError(ArithmeticError):
 class World:
     """A weir with queries of every form, and what the oracle needs to know."""
 
-    def __init__(self, folder: Path, spark: SparkSession | None = None) -> None:
-        self.weir = weir.open(folder, spark=spark, settings={"demote_pairs_min": 10**9})
+    def __init__(self, folder: Path | str, spark: SparkSession | None = None, **settings: object) -> None:
+        self.weir = weir.open(folder, spark=spark, settings={"demote_pairs_min": 10**9, **settings})
         self.random = np.random.default_rng(3)
         self.rows: dict[str, list[pa.Table]] = {"R": [], "S": [], "T": []}
         self.texts: dict[int, str] = {}
+        self.params: dict[int, dict[str, object]] = {}  # of queries that have any
         self.batches = 0
         for name in self.rows:
             self.weir.stream(name, COLUMNS, time="ts", keep="1 hour")
         for form, text in TEXTS.items():
-            self.many(text, range(70, 90, 3))
+            self.many(text, range(70, 90, 7))
             self.one(text, 40)
             assert self.weir.queries()["family"].to_pylist()[-1] == FORMS[form].name
 
@@ -76,12 +78,21 @@ class World:
         self.texts |= {id: text.format(x=x) for id, x in zip(ids, xs, strict=True)}
         return ids
 
+    def keep_rows(self, name: str, rows: pa.Table) -> None:
+        """Remember rows of any stream for the oracle."""
+        columns = self.weir.catalog.streams[name.lower()].columns
+        wanted = arrow_schema(columns)
+        filled = [
+            rows[f.name].cast(f.type) if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in wanted
+        ]
+        self.rows.setdefault(name, []).append(pa.table(filled, schema=wanted))
+
     def new_rows(self, count: int = 30) -> dict[str, pa.Table]:
-        """Rows of all streams, one second later."""
+        """Rows of R, S and T, one second later."""
         self.batches += 1
         moment = START + datetime.timedelta(seconds=self.batches)
         made = {}
-        for name in self.rows:
+        for name in ("R", "S", "T"):
             draws = {c: self.random.integers(0, 6 if c == "k" else 100, count) for c in ("k", "a", "b", "odd")}
             made[name] = pa.table(draws | {"ts": pa.array([moment] * count, pa.timestamp("us", "UTC"))})
             self.rows[name].append(made[name])
@@ -93,7 +104,7 @@ class World:
         rows = {name.lower(): pa.concat_tables(tables) for name, tables in self.rows.items()}
         for id, text in self.texts.items():
             got = w.query(id).fetch()
-            difference = differ(answer(text, {}, w.catalog, rows, w.state.now_us or 0), got)
+            difference = differ(answer(text, self.params.get(id, {}), w.catalog, rows, w.state.now_us or 0), got)
             assert difference is None, f"batch {w.state.last}, query {id}: {text}\n{difference}"
 
     def demoted(self) -> dict[int, str]:

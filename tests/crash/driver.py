@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import weir
 from tests.crash.jvm import PORT, take_over
 from weir.errors import WeirError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "batch_rows_max": 55,  # a batch is one push of each stream: as many rows as `ROWS` of the world
+    "compact_every_batches": 1,
+    "vacuum_every_batches": 2,
+    "fold_every_batches": 4,
+    "tail_queries_max": 3,
+    "orphan_grace_s": 0,
+}
+
+
+def _session() -> SparkSession | None:
+    """A session of the cluster that the test has started, or None for a local one."""
+    if "WEIR_MASTER" not in os.environ:
+        return None
+    from pyspark.sql import SparkSession
+
+    builder = weir.configure(SparkSession.builder.master(os.environ["WEIR_MASTER"]))
+    plain = {"ui.enabled": "false", "log.level": "ERROR", "driver.host": "127.0.0.1", "executor.memory": "700m"}
+    for name, value in plain.items():
+        builder = builder.config(f"spark.{name}", value)
+    return builder.getOrCreate()
 
 
 def main(folder: str) -> int:
     os.setpgid(0, 0)  # the test can kill driver, JVM and workers together
     if PORT in os.environ:
         take_over({name: value for name, value in os.environ.items() if name.startswith("WEIR_FAULT")})
-    # A batch is one push of each stream: as many rows as `ROWS` of the world.
-    w = weir.open(folder, settings={"batch_rows_max": 55, "compact_every_batches": 1, "vacuum_every_batches": 2,
-                                    "tail_queries_max": 3, "orphan_grace_s": 0})  # fmt: skip
+    w = weir.open(folder, spark=_session(), settings=SETTINGS)
     print("started", flush=True)
     try:
         w.run(available_now=True)
