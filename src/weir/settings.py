@@ -26,7 +26,7 @@ class Settings:
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
     join_families_max: int = 100  # different (two streams, equalities) that standing joins may have
     sql_chars_max: int = 100_000  # length of one SQL text
-    sql_terms_max: int = 2_000  # ANDs and ORs in one SQL text
+    sql_terms_max: int = 10_000  # ANDs and ORs in one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
     partner_rows_max: int = 4_000_000  # rows that one segment of join partners holds at most
     tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one

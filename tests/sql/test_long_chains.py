@@ -40,4 +40,4 @@ def test_twice_the_terms_are_twice_the_work(word: str, op: str) -> None:
 
 def test_there_is_a_limit_that_names_the_place() -> None:
     with pytest.raises(RegisterError, match=r"has 2,099 ANDs and ORs, at most 2,000 are taken, line 1, column \d+"):
-        plan_registration(text("OR", "=", 2100), None, CATALOG, SETTINGS)
+        plan_registration(text("OR", "=", 2100), None, CATALOG, Settings(sql_terms_max=2_000))
