@@ -28,7 +28,7 @@ from weir.testing.direct import DirectWeir
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 STEP_S = 10
 ROWS = {"trade": 100, "weather": 20}
-SETTINGS = {"vacuum_every_batches": 50, "orphan_grace_s": 0}
+SETTINGS = {"vacuum_every_batches": 50, "orphan_grace_s": 0, "late_keep_s": 3_600}
 
 
 def rows_of(batch: int, random: np.random.Generator) -> dict[str, pa.Table]:
@@ -92,7 +92,7 @@ def run(batches: int, spark: Any) -> list[dict[str, float]]:
         folder = Path(parent) / "weir"
         w, queries = make(str(folder), spark)
         if spark is None:
-            direct = DirectWeir(w, wall_us=int((START + datetime.timedelta(days=400)).timestamp() * 1e6))
+            direct = DirectWeir(w)  # its clock is set with every batch
             keeper = Housekeeping(w.files, w.settings, direct.context.registry, direct.segments.in_use)
         else:
             job = w.run(trigger="0 seconds")
@@ -101,6 +101,7 @@ def run(batches: int, spark: Any) -> list[dict[str, float]]:
             rows = rows_of(batch, random)
             begun = time.perf_counter()
             if spark is None:
+                direct.wall_us = int((START + datetime.timedelta(seconds=(batch + 1) * STEP_S)).timestamp() * 1e6)
                 direct.batch(rows)
                 recent.append((time.perf_counter() - begun) * 1e3)
                 keeper.after(batch)

@@ -366,15 +366,27 @@ class Weir:
         `late_keep_s` seconds; `progress` goes on counting them.
         """
         defined = self._stream(stream, StreamError)
-        with self._reading:
-            self.state.refresh(self.ledger)
-            late = [f for _, _, f in self.state.late_files if f.stream == defined.name]
-        tables = [read_table(self.files, f.path) for f in late]
+
+        def read(state: State) -> list[pa.Table]:
+            return [read_table(self.files, f.path) for _, _, f in state.late_files if f.stream == defined.name]
+
+        tables = self._read(read)
         if tables:
             return pa.concat_tables(tables)
         from weir.store.row_files import REASON, arrow_schema
 
         return arrow_schema(defined.columns).append(pa.field(REASON, pa.string())).empty_table()
+
+    def _read(self, read: Callable[[State], T]) -> T:
+        """Read at the newest batch; once more if files expired and were removed while we read them."""
+        with self._reading:
+            before = self.state.refresh(self.ledger)
+            try:
+                return read(self.state)
+            except StoreError:
+                if self.state.refresh(self.ledger) == before:
+                    raise
+                return read(self.state)
 
     def _stream(self, name: str, error: type[PushError] | type[StreamError]) -> Stream:
         catalog = self.catalog
@@ -470,16 +482,7 @@ class Query:
         return self._weir._library.standing(self.id)
 
     def _read(self, read: Callable[[Standing, State], T]) -> T:
-        """Read at the newest batch; once more if files expired and were removed while we read them."""
-        weir = self._weir
-        with weir._reading:
-            before = weir.state.refresh(weir.ledger)
-            try:
-                return read(self._standing(), weir.state)
-            except StoreError:
-                if weir.state.refresh(weir.ledger) == before:
-                    raise
-                return read(self._standing(), weir.state)
+        return self._weir._read(lambda state: read(self._standing(), state))
 
     @property
     def sql(self) -> str:

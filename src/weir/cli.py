@@ -114,7 +114,8 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _line(f: BatchFigures) -> str:
-    return f"batch {f.batch}: {f.events:,} events, {f.pairs:,} matches, {f.late:,} late, {f.batch_ms:.0f} ms"
+    failed = f", {f.quarantined:,} queries could not be matched (see `weir queries`)" if f.quarantined else ""
+    return f"batch {f.batch}: {f.events:,} events, {f.pairs:,} matches, {f.late:,} late, {f.batch_ms:.0f} ms{failed}"
 
 
 def _fetch(args: argparse.Namespace) -> None:

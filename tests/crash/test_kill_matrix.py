@@ -152,6 +152,8 @@ def test_a_full_disk_stops_the_driver_and_harms_nothing(tmp_path: Path, closing:
         ballast.write_bytes(b"x" * (size - 8_192))
         code, said = ends(world.driver())
         assert code != 0, said
+        assert "No space left on device" in said, said
+        assert "deleted or damaged" not in said, said
         ballast.unlink()
         world.check()
         code, said = ends(world.driver())

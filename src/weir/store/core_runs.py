@@ -3,8 +3,8 @@
 A run covers consecutive batches of one channel (a stream, or the streams of a join) and has `ids` (ascending ids of
 cores), `offsets` and, by core, the row ids of every side in `side.0`, `side.1`, …, result by result, in batch order.
 Runs are caches: they live in cache/runs/, the running job builds one every few batches and merges neighbours of similar
-size, and a reader without them scans match files instead. A reader takes the runs that exist, and the match files of
-the batches between them, so answers never depend on which runs there are.
+size, without the results whose rows have expired, and a reader without them scans match files instead. A reader takes
+the runs that exist, and the match files of the batches between them, so answers never depend on which runs there are.
 
 A run is cut to batches a … b by row ids alone. A result belongs to the batch of its last row. So it belongs to b or an
 earlier batch exactly if all its rows came by then, and to a or a later one exactly if one of them came after a − 1.
@@ -108,12 +108,23 @@ def compact(files: Files, state: State, channel: str) -> None:
         if not small or len(older[names[0]]) + len(newer[names[0]]) > RUN_PAIRS_MAX:
             break
         assert runs[-2].last + 1 == runs[-1].first, "runs have no gaps between them"
-        ids = [np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)]
+        ids = np.concatenate([np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)])
         rows = [np.concatenate([older[name], newer[name]]) for name in names]
-        merged = _save(files, channel, runs[-2].first, runs[-1].last, _turn(np.concatenate(ids), rows, names))
+        kept = _kept(state, channel, rows)
+        arrays = _turn(ids[kept], [one[kept] for one in rows], names)
+        merged = _save(files, channel, runs[-2].first, runs[-1].last, arrays)
         for old in runs[-2:]:
             files.delete(old.path)
         runs[-2:] = [merged]
+
+
+def _kept(state: State, channel: str, rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Which results may still be shown: none of their rows came before the oldest file that has not expired."""
+    found = np.ones(len(rows[0]), bool)
+    for stream, one in zip(channel.split(CHANNEL), rows, strict=True):
+        live = state.row_files(stream).first_row
+        found &= one >= (int(live[0]) if len(live) else state.row_counts.get(stream, 0))
+    return found
 
 
 def _save(files: Files, channel: str, first: int, last: int, arrays: dict[str, np.ndarray]) -> CoreRun:
