@@ -187,12 +187,28 @@ class Weir:
         """
         stream = self._stream(name, StreamError)
         keep_us = parse_length(keep, f"keep of stream '{stream.name}'")
+        if keep_us is None and stream.keep_us is not None:
+            raise StreamError(
+                f"stream '{stream.name}' keeps a finite time, and what has expired cannot come back for ever",
+                hint="define another stream with keep='forever'",
+            )
         changed = replace(stream, keep_us=keep_us)
-        depend = [ids for ids, planned, constants in self._library.reading(stream.name)
-                  if not keeps_its_window(planned.query, changed, constants)]  # fmt: skip
-        self._refuse(depend, f"the windows of {{}} depend on how long stream '{stream.name}' keeps its rows")
+        self._refuse_change(changed)
         self.catalog_log.change_keep(stream.name, keep_us)
+        try:  # again: a query may have been registered meanwhile
+            self._refuse_change(changed)
+        except StreamError:
+            self.catalog_log.change_keep(stream.name, stream.keep_us)
+            raise
         return changed
+
+    def _refuse_change(self, changed: Stream) -> None:
+        """A StreamError if standing queries would see other rows of a stream that is defined like this."""
+        depend = []
+        for ids, planned, constants in self._library.reading(changed.name):
+            if planned is not None and not keeps_its_window(planned.query, changed, constants):
+                depend.append(ids)
+        self._refuse(depend, f"the windows of {{}} depend on how long stream '{changed.name}' keeps its rows")
 
     def drop_stream(self, name: str) -> None:
         """Drop a stream: its rows go, what was pushed and not yet taken goes with them, and its name is not used again.
@@ -404,7 +420,7 @@ class Weir:
     def spark(self) -> SparkSession:
         """The Spark session; a local one is started when none was given."""
         if self._spark is None:
-            self._owns_spark = not sessions.is_there()
+            self._owns_spark = sessions.existing_session() is None
             self._spark = sessions.local_session()
         return self._spark
 

@@ -100,7 +100,28 @@ def test_only_optional_columns_may_be_missing() -> None:
     ):
         with pytest.raises(PushError, match=says):
             rows_for(rows, stream)
-    for ddl in ("a int default x", "a int default 'x'", "a boolean default 1", "a int default [1]", "a int nul"):
+    assert (
+        rows_for([], stream).num_rows == rows_for({}, stream).num_rows == rows_for(pd.DataFrame(), stream).num_rows == 0
+    )
+    dated = Stream("s", parse_columns("d date default '2026-01-01', t timestamp default '2026-01-01 00:00:00', ts "
+                                      "timestamp", "s"), "ts", None)  # fmt: skip
+    day = datetime.date(2026, 1, 2)
+    assert rows_for([{"d": day, "ts": ts}, {"ts": ts}, {"d": None, "ts": ts}], dated)["d"].to_pylist() == [
+        day, datetime.date(2026, 1, 1), None
+    ]  # fmt: skip
+    assert rows_for([{"ts": ts}], dated)["t"].to_pylist() == [ts]
+    broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"], pa.binary()).buffers())
+    with pytest.raises(PushError, match="are not valid"):
+        rows_for({"a": [1], "c": broken, "ts": [ts]}, stream)
+    for ddl in (
+        "a bigint default 99999999999999999999",
+        "a int default {[]:1}",
+        "a int default x",
+        "a int default 'x'",
+        "a boolean default 1",
+        "a int default [1]",
+        "a int nul",
+    ):
         with pytest.raises(StreamError, match=r"the default of column 'a'|is not `name type`"):
             parse_columns(ddl, "s")
 

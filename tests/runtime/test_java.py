@@ -46,9 +46,12 @@ def findings() -> dict[str, machine.Finding]:
     return {finding.thing: finding for finding in machine.examine()}
 
 
-def test_without_any_java_the_error_is_a_screen_that_says_what_to_do(bare: Path) -> None:
+def test_without_any_java_the_error_is_a_screen_that_says_what_to_do(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend(bare / "jvm" / "old", "1.8.0_392")
     pretend(bare / "jvm" / "broken", "17", runs=False)
+    monkeypatch.setattr(session, "existing_session", lambda: None)
     with pytest.raises(RunError, match="Spark needs Java 17 or newer, found .*old/bin/java \\(version 1.8.0.392\\)"):
         java.ensure_java()
     with pytest.raises(RunError) as seen:

@@ -62,7 +62,8 @@ class World:
     ) -> Done:
         self.batch += 1
         floors: dict[str, int | None] = {name: s * SECOND for name, s in (floors_s or {}).items()}
-        plan = Plan(self.batch, self.weir.identity.engine, 0, 2, 0, None, floors, floors, {}, f"t{self.batch}")
+        defined = self.weir.catalog_log.count()
+        plan = Plan(self.batch, self.weir.identity.engine, 0, defined, 0, None, floors, floors, {}, f"t{self.batch}")
         assert self.context.ledger.create_plan(plan)
         files = []
         for name, some in rows.items():

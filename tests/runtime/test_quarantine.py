@@ -108,9 +108,24 @@ def test_disks_and_damage_are_not_blamed_on_queries(tmp_path: Path, monkeypatch:
     world.check()
 
 
+def test_what_fails_once_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, direct = make(tmp_path)
+    build, calls = FORMS["join"].build, []
+
+    def once(*given: object) -> object:
+        calls.append(given)
+        if len(calls) == 1:
+            raise MemoryError("just now")
+        return build(*given)  # type: ignore[arg-type]  # as it was called
+
+    monkeypatch.setattr(FORMS["join"], "build", once)
+    assert not direct.batch(world.new_rows()).quarantined
+    world.check()
+
+
 @pytest.mark.parametrize("guilty", [{5}, {0, 99}, {40, 41, 42}, set(range(100))])
 def test_culprits_are_found_with_few_trials(guilty: set[int]) -> None:
-    trials = []
+    trials: list[int] = []
 
     def works(part: np.ndarray) -> bool:
         trials.append(len(part))
@@ -121,6 +136,10 @@ def test_culprits_are_found_with_few_trials(guilty: set[int]) -> None:
     assert len(trials) <= TRIALS_MAX + 16
     if len(guilty) < 4:
         assert set(found.tolist()) == guilty
+
+
+def test_what_works_when_it_is_tried_again_has_no_culprits() -> None:
+    assert not len(culprits(np.arange(8), lambda part: True))
 
 
 def test_what_fails_only_together_goes_together() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pytest
 
 import weir
 from weir.errors import PushError, RegisterError, StreamError
+from weir.runtime.matches_frame import _places
+from weir.store.core_runs import compact
 from weir.testing.direct import DirectWeir
 
 MINUTE = 60_000_000
@@ -74,6 +77,62 @@ def test_a_query_that_comes_while_its_stream_goes_stops_nobody(direct: DirectWei
     done = direct.batch({"R": rows(1, 2, at=1)})
     assert [q.first for q in done.quarantined] == [victim.id]
     assert values(other) == [1, 2]
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_family_that_nobody_wants_takes_no_results_along(direct: DirectWeir, is_built: bool) -> None:
+    """Its texts cannot be planned any more; it is known to the driver, and perhaps its segments were."""
+    w = direct.weir
+    other, victim = w.register("SELECT a FROM R WHERE a > 0"), w.register("SELECT a FROM S WHERE a > 0")
+    direct.context.registry.refresh()
+    direct.segments.kernels(None, w.catalog)
+    if is_built:
+        direct.batch({"R": rows(1, at=1), "S": rows(1, at=1)})
+    victim.drop()
+    w.drop_stream("S")
+    shutil.rmtree(Path(w.files.location) / "cache", ignore_errors=True)
+    done = direct.batch({"R": rows(2, 3, at=2)})
+    assert [m.pairs for m in done.matches] == [1, 1]
+    assert values(other) == ([1, 2, 3] if is_built else [2, 3])
+
+
+def test_a_sink_gets_a_batch_whose_stream_was_dropped_since(direct: DirectWeir) -> None:
+    w = direct.weir
+    query = w.register("SELECT a FROM S WHERE a > 0")
+    done = direct.batch({"S": rows(1, at=1)})
+    query.drop()
+    w.drop_stream("S")
+    assert list(_places(direct.context, done, {"S"})) == ["S"]
+
+
+def test_a_query_that_comes_while_keep_changes_keeps_it(direct: DirectWeir, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = direct.weir
+    change = w.catalog_log.change_keep
+
+    def slowly(name: str, keep_us: int | None) -> None:
+        monkeypatch.undo()
+        weir.open(w.files.location).register("SELECT R.a FROM R JOIN S ON R.k = S.k")
+        change(name, keep_us)
+
+    monkeypatch.setattr(w.catalog_log, "change_keep", slowly)
+    with pytest.raises(StreamError, match="windows of 1 standing queries"):
+        w.change_keep("R", "1 hour")
+    assert w.catalog.streams["r"].keep_us == 10 * MINUTE
+    with pytest.raises(StreamError, match="cannot come back for ever"):
+        w.change_keep("S", "forever")
+
+
+def test_a_folder_that_is_made_again_answers_with_its_own_rows(tmp_path: Path) -> None:
+    for value in (1, 7):
+        shutil.rmtree(tmp_path / "weir", ignore_errors=True)
+        w = weir.open(tmp_path / "weir")
+        w.stream("R", "k bigint, a bigint, ts timestamp", time="ts")
+        query = w.register("SELECT a FROM R WHERE a > 0")
+        direct = DirectWeir(w, wall_us=10**16)
+        for batch in range(2):
+            direct.batch({"R": rows(value, value + 1, at=batch)})
+        compact(w.files, direct.context.state, "R")
+        assert values(query) == [value, value, value + 1, value + 1]
 
 
 def test_keep_changes_for_queries_that_do_not_depend_on_it(direct: DirectWeir) -> None:

@@ -60,6 +60,17 @@ def test_old_rows_new_rows_windows_and_changes(trading: weir.Weir) -> None:
         cheap.fetch()
 
 
+def test_a_driver_may_die_before_its_first_batch_is_logged(trading: weir.Weir) -> None:
+    """Spark refuses to begin where anything is, be it half a file."""
+    offsets = Path(trading.files.location) / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.53c9ad61-44ee-4cff-af19-7ce43a9a4ff4.tmp").write_text("half")
+    query = trading.register("SELECT name FROM trade WHERE price < 10")
+    trading.push("trade", [row("a", 1)])
+    trading.run(available_now=True)
+    assert names(query.fetch()) == ["a"]
+
+
 def test_expired_moments_and_tokens_say_so(trading: weir.Weir) -> None:
     query = trading.register("SELECT name FROM trade WHERE price > 0 BEGIN NOW - INTERVAL 10 MINUTES END NOW")
     trading.push("trade", [row("a", 1)])

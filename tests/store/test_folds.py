@@ -61,6 +61,16 @@ def test_documents_stay_few_and_readers_agree(tmp_path: Path) -> None:
     assert not check(files).wrong
 
 
+def test_a_witness_that_came_too_late_misleads_nobody(tmp_path: Path) -> None:
+    """Of a driver that slept between a document and its witness, while the document was folded and removed."""
+    behind = State()
+    batches = grown(tmp_path, 23, behind)
+    (tmp_path / "seals" / done_path(3)).write_bytes(b"0" * 64)
+    (tmp_path / "seals" / plan_path(3)).write_bytes(b"0" * 64)
+    assert behind.refresh(batches.ledger, caches_allowed=False) == 22
+    assert not check(batches.files).wrong
+
+
 def test_a_fold_is_truth(tmp_path: Path) -> None:
     batches = grown(tmp_path, 23)
     path = tmp_path / fold_path(folds(batches.files)[-1])

@@ -146,8 +146,11 @@ class Library:
             if len(together) > self.settings.residuals_per_stream_max:
                 raise too_many_residuals(len(together), self.settings.residuals_per_stream_max)
 
-    def reading(self, stream: str) -> Iterator[tuple[np.ndarray, Planned, pa.Table]]:
-        """The groups with standing queries that read a stream: ids of these, how they are planned, their constants."""
+    def reading(self, stream: str) -> Iterator[tuple[np.ndarray, Planned | None, pa.Table]]:
+        """The groups with standing queries that read a stream: ids of these, how they are planned, their constants.
+
+        None: its text cannot be read any more.
+        """
         self.registry.refresh()
         dropped = self.registry.dropped()
         for group in self.registry.groups():
@@ -155,7 +158,7 @@ class Library:
                 ids = np.arange(group.first_id, group.first_id + group.count)
                 stands = ~np.isin(ids, dropped, assume_unique=True)
                 if stands.any():
-                    yield ids[stands], self._shape(group), self.registry.constants(group).filter(pa.array(stands))
+                    yield ids[stands], self._readable(group), self.registry.constants(group).filter(pa.array(stands))
 
     def listing(self, state: State) -> pa.Table:
         """All standing queries, a row each."""

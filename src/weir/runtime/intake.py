@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weir.algebra.schema import (
     BIGINT,
@@ -30,7 +31,7 @@ from weir.algebra.schema import (
     decimal,
 )
 from weir.errors import PushError, QueryError, RunError, StreamError, WeirError, did_you_mean
-from weir.store.row_files import arrow_type
+from weir.store.row_files import arrow_schema, arrow_type
 
 _TYPES = {
     "int": INT,
@@ -94,10 +95,10 @@ def _default(text: str | None, column: str, type_: DataType, name: str) -> str |
             value = float(value)
         if not isinstance(value, str | int | float | bool):
             raise ValueError("it is no text, number or boolean")
-        pa.scalar(value).cast(arrow_type(type_))
+        default_scalar(value, type_)
         if isinstance(value, bool) != (type_.kind is Kind.BOOLEAN):
             raise ValueError(f"it is {type(value).__name__}")
-    except (ValueError, SyntaxError, pa.ArrowException) as wrong:
+    except (ValueError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError, pa.ArrowException) as wrong:
         raise StreamError(
             f"the default of column '{column}' of '{name}' is {text}, expected a {type_}: {wrong}",
             hint="write texts and times in quotes",
@@ -214,7 +215,7 @@ def _column(values: Any, nan_is_null: bool) -> Any:
 def _with_nan(table: pa.Table, frame: pd.DataFrame) -> pa.Table:
     """A table made of a DataFrame, whose plain floats have NaN and no NULL."""
     for at, field in enumerate(table.schema):
-        column = frame[field.name]
+        column = frame.iloc[:, at]
         if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
             table = table.set_column(at, field, pa.array(column.to_numpy(), field.type, from_pandas=False))
     return table
@@ -226,7 +227,9 @@ def rows_for(given: Any, stream: Stream, *, is_stamped: bool = False) -> pa.Tabl
     `is_stamped`: rows get their time when they arrive, so they need not bring one.
     """
     listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    table = _from_dicts(given, stream) if listed else _rows(given, stream)
+    table = _from_dicts(given, stream, is_stamped) if listed else _rows(given, stream)
+    if not table.num_rows:
+        return arrow_schema(stream.columns).empty_table()
     by_name = {n.lower(): n for n in table.column_names}
     names = ", ".join(c.name for c in stream.columns)
     for name in by_name:
@@ -248,7 +251,12 @@ def rows_for(given: Any, stream: Stream, *, is_stamped: bool = False) -> pa.Tabl
             missing.append(column)
     if missing:
         raise _missing(missing[0], stream)
-    return pa.table(arrays, names=[c.name for c in stream.columns])
+    rows = pa.table(arrays, names=[c.name for c in stream.columns])
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid as wrong:  # texts that are no UTF-8, say: Arrow takes them, queries could not read them
+        raise PushError(f"rows for stream '{stream.name}' are not valid: {wrong}", hint="nothing was taken") from wrong
+    return rows
 
 
 def _rows(given: Any, stream: Stream) -> pa.Table:
@@ -266,12 +274,19 @@ def _missing(column: Column, stream: Stream, row: int | None = None) -> PushErro
 
 def _defaults(column: Column, count: int) -> pa.Array:
     wanted = arrow_type(column.type)
-    return (
-        pa.nulls(count, wanted) if column.default is None else pa.repeat(pa.scalar(column.default).cast(wanted), count)
-    )
+    if column.default is None:
+        return pa.nulls(count, wanted)
+    return pa.repeat(default_scalar(column.default, column.type), count)
 
 
-def _from_dicts(given: Sequence[Any], stream: Stream) -> pa.Table:
+def default_scalar(value: object, type_: DataType) -> pa.Scalar:
+    """The value of a column that rows do without; times without a zone are UTC."""
+    if type_.kind is Kind.TIMESTAMP and isinstance(value, str):
+        return pa.scalar(value).cast(pa.timestamp("us")).cast(arrow_type(type_))
+    return pa.scalar(value).cast(arrow_type(type_))
+
+
+def _from_dicts(given: Sequence[Any], stream: Stream, is_stamped: bool) -> pa.Table:
     if not all(isinstance(r, Mapping) for r in given):
         odd = next(r for r in given if not isinstance(r, Mapping))
         raise PushError(f"a row for stream '{stream.name}' is a {type(odd).__name__}, expected a dict")
@@ -281,12 +296,17 @@ def _from_dicts(given: Sequence[Any], stream: Stream) -> pa.Table:
     for name in names:
         column = stream.column(name)
         without = next((k for k, r in enumerate(given) if name not in r), None)
-        if without is not None and column is not None and not column.is_optional:
+        may_lack = column is None or column.is_optional or (is_stamped and column.name == stream.time)
+        if without is not None and column is not None and not may_lack:
             raise _missing(column, stream, without)
-        default = None if column is None else column.default
         # Inferred first, cast afterwards: Arrow would cut 1.5 down to 1 if it were told to make an int of it.
         try:
-            arrays.append(pa.array([r.get(name, default) for r in given], from_pandas=True))
+            values = pa.array([r.get(name) for r in given], from_pandas=True)
+            if without is not None and column is not None and column.default is not None:
+                own = _cast(pa.chunked_array([values]), column, stream).combine_chunks()
+                lacks = pa.array([name not in r for r in given])
+                values = pc.if_else(lacks, _defaults(column, len(given)), own)
+            arrays.append(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError) as wrong:
             expected = column.type if column else "one type"
             raise PushError(f"column '{name}' of stream '{stream.name}' expects {expected}: {wrong}") from wrong

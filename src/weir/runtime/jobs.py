@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _OWN_ERROR = re.compile(r"^weir\.errors\.(\w+): (.*)", re.MULTILINE)
+ATTEMPTS = 3  # to match a batch, if families fail that then work alone
 WORKER_DIED = "Python worker exited unexpectedly"  # what Spark says of a task whose process ended
 
 
@@ -130,19 +131,15 @@ class TaskJobs(ABC):
         if not slices:
             return MatchReport((), 0, {})
         batch = _Batch(plan, rows, catalog, slices)
-        try:
-            reports, failures = self._run_once(batch, demoted)
-        except _DamagedError:
-            # Somebody deleted or damaged the cache while tasks were reading it: build it again, once.
-            try:
-                reports, failures = self._run_once(batch, demoted)
-            except _DamagedError as again:
-                raise RunError(
-                    f"files under cache/ were deleted or damaged twice while batch {plan.batch} was reading them",
-                    hint="is another driver or a clean-up job at work on this folder? stop it, and run again",
-                ) from again
-        if failures:
-            return MatchReport((), 0, {}, quarantined=tuple(q for f in failures for q in self._blame(f, batch)))
+        for _ in range(ATTEMPTS):
+            reports, failures = self._run_whole(batch, demoted)
+            if not failures:
+                break
+            quarantined = tuple(q for f in failures for q in self._blame(f, batch))
+            if quarantined:
+                return MatchReport((), 0, {}, quarantined=quarantined)
+        else:  # each time something failed, and worked when it was tried again
+            raise RunError(f"batch {plan.batch} failed {ATTEMPTS} times, for no query's fault: {failures[0].reason}")
         reports.sort(key=lambda r: int(r["slice"]))
         heavy: dict[int, int] = {}
         for r in reports:
@@ -152,6 +149,19 @@ class TaskJobs(ABC):
         files = () if over else tuple(MatchFile(r["path"], r["slice"], r["pairs"], r["events"]) for r in reports)
         self.match_ms = (time.perf_counter() - started) * 1e3
         return MatchReport(files, sum(r["pairs"] for r in reports), heavy, over)
+
+    def _run_whole(self, batch: _Batch, demoted: np.ndarray) -> tuple[list[dict[str, Any]], list[Failure]]:
+        """As `_run_once`; if somebody deletes or damages the cache while tasks read it, it is built again, once."""
+        try:
+            return self._run_once(batch, demoted)
+        except _DamagedError:
+            try:
+                return self._run_once(batch, demoted)
+            except _DamagedError as again:
+                raise RunError(
+                    f"files under cache/ were deleted or damaged twice while batch {batch.plan.batch} was reading them",
+                    hint="is another driver or a clean-up job at work on this folder? stop it, and run again",
+                ) from again
 
     def _run_once(self, batch: _Batch, demoted: np.ndarray) -> tuple[list[dict[str, Any]], list[Failure]]:
         """Prepare what tasks read, and run them; reports, or what cannot be matched.
@@ -215,6 +225,8 @@ class TaskJobs(ABC):
         ids = failure.ids
         if failure.key is not None:
             ids = culprits(ids, lambda kept: self._works(failure, kept, batch))
+        if not len(ids):
+            return []
         self.segments.say(
             f"{len(ids):,} of {len(failure.ids):,} queries of one family cannot be matched, and are recomputed when "
             f"they are asked for: {failure.reason}"

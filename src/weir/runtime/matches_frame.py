@@ -160,7 +160,8 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows
     """Where the rows of every stream that occurs are: those of the batch, and the kept ones of joined streams."""
     joined = {name for channel in channels for name in channel.split(CHANNEL)}
     found = {}
-    for stream in context.catalog_log.read().streams.values():
+    # The plan's catalog, not the newest: a stream of this batch may have been dropped since.
+    for stream in context.catalog_log.read(context.state.catalog).streams.values():
         files = {f.path: (f.first_row, f.first_row + f.count) for f in done.rows if f.stream == stream.name}
         if stream.name in joined:
             kept = context.state.row_files(stream.name)

@@ -71,10 +71,14 @@ class _Built:
     ids: np.ndarray
     excluded: np.ndarray  # cores that were left out
     needs: tuple[Needs, ...]  # by side
+    changes: int  # of the catalog that it was built with
 
-    def fits(self, muted: np.ndarray) -> bool:
-        """Whether all that was left out is to be muted: an attempt that failed may have demoted, and left out, more."""
-        return bool(np.isin(self.excluded, muted).all())
+    def fits(self, muted: np.ndarray, changes: int) -> bool:
+        """Whether all that was left out is to be muted, and streams are still what they were.
+
+        An attempt that failed may have demoted, and left out, more.
+        """
+        return self.changes == changes and bool(np.isin(self.excluded, muted).all())
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,9 @@ class QuerySegments:
             except NOT_OF_QUERIES:
                 raise
             except Exception as error:
-                failures.append(self.failure(key, muted, reason_of(error)))
+                failure = self.failure(key, muted, reason_of(error))
+                if len(failure.ids):  # else nobody wants it any more: its stream may be gone
+                    failures.append(failure)
         return Prepared(tuple(families), muted, tuple(failures))
 
     def _family(self, member: _FamilyGroups, built: Sequence[_Built], muted: np.ndarray) -> FamilyRef:
@@ -160,6 +166,9 @@ class QuerySegments:
         """Groups whose text cannot be read; those that were given up and are wanted again are read once more."""
         failures = []
         for group, reason in list(self._unread.values()):
+            first, end = np.searchsorted(muted, (group.first_id, group.end_id))
+            if end - first == group.end_id - group.first_id:
+                continue  # nobody wants it any more
             ids = np.setdiff1d(np.arange(group.first_id, group.end_id), muted, assume_unique=True)
             if len(ids) and not self._sort_in(group, catalog):
                 failures.append(Failure(None, ids, muted, reason))
@@ -236,7 +245,7 @@ class QuerySegments:
     def _segments(self, member: _FamilyGroups, upto: int, muted: np.ndarray, catalog: Catalog) -> list[_Built]:
         key, cores = member.key, member.cores
         main = self._main.get(key)
-        stale = main is None or main.upto > upto or not main.fits(muted) or self._outgrown(main, cores)
+        stale = main is None or main.upto > upto or not main.fits(muted, catalog.changes) or self._outgrown(main, cores)
         if main is None or stale or not is_whole(self.files, main.path):
             self._forget(self._main.pop(key, None), self._tail.pop(key, None))
             main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog)
@@ -244,7 +253,9 @@ class QuerySegments:
         if not later:
             return [main]
         tail = self._tail.get(key)
-        stale = tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted)
+        stale = (
+            tail is None or tail.upto > upto or later[-1].number >= tail.upto or not tail.fits(muted, catalog.changes)
+        )
         if tail is None or stale or not is_whole(self.files, tail.path):
             self._forget(self._tail.pop(key, None))
             tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
@@ -289,18 +300,18 @@ class QuerySegments:
     ) -> _Built:
         # Which queries are left out is part of the name: a file is found again only for the same exclusions.
         without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
-        path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{self._digest}-{without}.seg"
+        path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{catalog.changes}-{self._digest}-{without}.seg"
         form = form_named(member.form)
         if is_whole(self.files, path, verify=True):  # left by an earlier run
             found = form.open(*read_arrays(self.files, path))
-            return _Built(first, upto, path, found.ids, excluded, found.needs)
+            return _Built(first, upto, path, found.ids, excluded, found.needs, catalog.changes)
         count = sum(c.group.count for c in cores)
         if count >= SAID_QUERIES_MIN:
             self.say(f"indexing {count:,} queries of '{member.family.channel}'")
         groups = [self._core(ref, catalog) for ref in cores]
         made = form.build(member.family, groups, catalog, self.settings, excluded)
         save_arrays(self.files, path, made.arrays(), made.meta())
-        return _Built(first, upto, path, made.ids, excluded, made.needs)
+        return _Built(first, upto, path, made.ids, excluded, made.needs, catalog.changes)
 
     def _reference(self, built: _Built, muted: np.ndarray) -> SegmentRef:
         """The segment's file, and a file of its muted slots if it has any."""

@@ -329,6 +329,8 @@ class Run:
         last_done = self._weir.ledger.last_done()
         offsets = self._newest("offsets")
         commits = self._newest("commits")
+        if offsets < 0 and last_done < 0:
+            self._clean_checkpoint()
         if offsets < last_done:
             raise RunError(
                 f"the ledger is at batch {last_done}, Spark's checkpoint at batch {offsets}: it is gone or older",
@@ -345,6 +347,14 @@ class Run:
                 f"batch {last_done + 1} was planned, but Spark's checkpoint does not know it: it is gone or older",
                 hint=f"restore the folder {self._checkpoint}, or begin a new weir",
             )
+
+    def _clean_checkpoint(self) -> None:
+        """Remove what a driver that died before its first batch left: Spark refuses to begin where anything is."""
+        place = open_files(self._checkpoint)
+        for log in ("offsets", "commits"):
+            for entry in place.list(log):
+                if not entry.path.rsplit("/", 1)[-1].isdigit():
+                    place.delete(entry.path)
 
     def _sync_offsets(self, number: int) -> None:
         """Spark does not sync its offsets; a plan that survives a power cut must not outlive them."""

@@ -50,7 +50,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def local_session(*, cores: int | None = None, app: str = "weir") -> SparkSession:
-    """A local session set up as Weir likes it; an active session is returned as it is."""
+    """A local session set up as Weir likes it; a session that there is is returned as it is."""
+    found = existing_session()
+    if found is not None:
+        return found
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
@@ -75,11 +78,11 @@ def local_session(*, cores: int | None = None, app: str = "weir") -> SparkSessio
     return session
 
 
-def is_there() -> bool:
-    """Whether this process has a session, which `local_session` would return."""
+def existing_session() -> SparkSession | None:
+    """The session that this process has, on whichever thread it was made."""
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession() is not None
+    return SparkSession.getActiveSession() or SparkSession._instantiatedSession
 
 
 def check(session: SparkSession) -> None:

@@ -104,12 +104,15 @@ def _ledger(files: Files, found: Findings) -> None:
     before: str | None = None if folded else ROOT
     if first > 0 and not any(first - 1 <= batch <= last for batch in folded):
         found.wrong[plan_path(first - 1)] = f"{plan_path(first - 1)} is missing, and no fold covers it"
-    for batch in range(first if folded else 0, last + 1):
+    covered = folded[-2] if len(folded) > 1 else -1  # what is before may be half removed
+    for batch in range(max(first, covered) if folded else 0, last + 1):
         for path in (plan_path(batch), done_path(batch)):
             if path == done_path(last) and not files.exists(path) and not files.exists(f"seals/{path}"):
                 return  # the batch at hand is planned and not done
             before = _document(files, path, before, found)
-            if before is None and path not in found.wrong:
+            if before is None and folds(files)[-2:-1] > [batch]:  # it was removed while we looked
+                found.wrong.pop(path, None)
+            elif before is None and path not in found.wrong:
                 found.wrong[path] = f"{path} is missing, though a later document is there"
 
 

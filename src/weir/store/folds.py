@@ -3,8 +3,8 @@
     ledger/folds/000000001023   the state after batch 1023, sealed; it follows the done document of that batch
 
 A fold is made every so many batches. When a second one is durable, the documents that the first covers are removed, and
-so are older folds: readers that lag by a whole fold, and a newest fold that is damaged, still have the first one. So
-the ledger holds the documents of one to two folds, however long a weir runs.
+so are older folds: readers that lag still have a whole fold of documents, and so has who mends a damaged one. So the
+ledger holds the documents of one to two folds, however long a weir runs.
 
 Why nobody mistakes a removal for the end of the ledger: documents are removed in order, so a reader that finds nothing
 after batch n, and finds batch n itself as it read it, is at the end; if batch n is gone, it was overtaken, and starts

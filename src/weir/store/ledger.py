@@ -236,10 +236,10 @@ class Ledger:
         return self._create(plan_path(plan.batch), ROOT if done is None else done.seal, plan)
 
     def create_done(self, done: Done) -> bool:
+        if self.is_folded(done.batch):
+            return False
         plan = self.plan(done.batch)
         if plan is None:
-            if self.is_folded(done.batch):
-                return False
             raise StoreError(f"{plan_path(done.batch)} is missing, though its batch was run", hint=RESTORE)
         return self._create(done_path(done.batch), plan.seal, done)
 

@@ -25,7 +25,7 @@ class Mapped(Generic[T]):
 
     def __init__(self, entries_max: int) -> None:
         self._entries_max = entries_max
-        self._entries: OrderedDict[tuple[str, str, object], tuple[Files, T]] = OrderedDict()
+        self._entries: OrderedDict[tuple[Files, str, object], T] = OrderedDict()
         self._lock = threading.Lock()
         self._swept_s = time.monotonic()
         _caches.add(self)
@@ -34,15 +34,15 @@ class Mapped(Generic[T]):
         """What `read` gives for a file, from the first time; `how` tells different ways of reading one file apart."""
         if time.monotonic() - self._swept_s > SWEEP_S:
             self.sweep()
-        key = (files.location, path, how)
+        key = (files, path, how)  # not its location: another weir may stand there, with files of the same names
         with self._lock:
             found = self._entries.get(key)
             if found is not None:
                 self._entries.move_to_end(key)
-                return found[1]
+                return found
         value = read()
         with self._lock:
-            self._entries[key] = files, value
+            self._entries[key] = value
             while len(self._entries) > self._entries_max:
                 self._entries.popitem(last=False)
         return value
@@ -51,8 +51,8 @@ class Mapped(Generic[T]):
         """Forget the files that are gone."""
         self._swept_s = time.monotonic()
         with self._lock:
-            entries = list(self._entries.items())
-        gone = [key for key, (files, _) in entries if not files.has_copy(key[1])]
+            keys = list(self._entries)
+        gone = [key for key in keys if not key[0].has_copy(key[1])]
         with self._lock:
             for key in gone:
                 self._entries.pop(key, None)

@@ -108,14 +108,18 @@ class State:
             for number, parts in caches.load(ledger.files, "state"):
                 if self._restore(ledger, number, parts):
                     break
-        while (done := ledger.done(self.last + 1)) is not None or self._was_overtaken(ledger):
+        while True:
+            try:
+                done = ledger.done(self.last + 1)
+                plan = None if done is None else ledger.plan(done.batch)
+            except StoreError:
+                if not self._was_overtaken(ledger):
+                    raise
+            if self._was_overtaken(ledger):  # then these two, if they are there, are what a driver that slept has left
+                self._start_from_fold(ledger)
+                continue
             if done is None:
-                self._start_from_fold(ledger)
-                continue
-            plan = ledger.plan(done.batch)
-            if self._was_overtaken(ledger):  # then these two may be what a driver that slept has left
-                self._start_from_fold(ledger)
-                continue
+                break
             if plan is None or plan.token != done.plan_token:
                 what = "missing" if plan is None else "another one"
                 raise StoreError(f"batch {done.batch} is done, but its plan is {what}", hint=RESTORE)
