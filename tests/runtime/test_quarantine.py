@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.marks import few_are_quick
 from tests.poison import FORMS, PLACES, VICTIMS, World, poisoned
 from weir.errors import QueryError
 from weir.runtime.quarantine import TRIALS_MAX, culprits
@@ -19,11 +20,12 @@ def make(folder: Path) -> tuple[World, DirectWeir]:
     return world, DirectWeir(world.weir, wall_us=10**16)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("place", PLACES)
-def test_only_the_victim_goes_and_it_comes_back(tmp_path: Path, place: str, form: str) -> None:
-    if (form, place) == ("selection", "encoding"):
-        pytest.skip("a selection has no partner rows")
+CASES = [(place, form) for place in PLACES for form in FORMS if (place, form) != ("encoding", "selection")]
+
+
+@pytest.mark.parametrize("case", few_are_quick(CASES, quick=1))
+def test_only_the_victim_goes_and_it_comes_back(tmp_path: Path, case: tuple[str, str]) -> None:
+    place, form = case
     world, direct = make(tmp_path)
     direct.batch(world.new_rows())
     others = world.many(VICTIMS[form], range(0, 20, 2)) if place in ("building", "matching") else []
@@ -63,6 +65,7 @@ def test_only_the_victim_goes_and_it_comes_back(tmp_path: Path, place: str, form
     assert (list(restored.quarantined), restored.demoted) == ([], {})
 
 
+@pytest.mark.slow
 def test_a_victim_among_many_is_found(tmp_path: Path) -> None:
     world, direct = make(tmp_path)
     ids = world.many(VICTIMS["join"], range(100))
