@@ -37,8 +37,9 @@ from tests.generators import (
     split_batches,
 )
 from weir.algebra.schema import Catalog
-from weir.api import Query, Weir
+from weir.api import Weir
 from weir.errors import RegisterError
+from weir.handles import Query
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
 from weir.testing import answer, differ

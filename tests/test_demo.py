@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from weir import demo
-from weir.api import Queries, open_weir
+from weir.api import open_weir
+from weir.handles import Queries
 from weir.progress import Progress
 from weir.runtime.run import BatchFigures, RunProgress
 

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weir.answer.fetch import Changes
-    from weir.api import Queries, Query, Weir
+    from weir.api import Weir
     from weir.api import open_weir as open
     from weir.errors import WeirError
+    from weir.handles import Queries, Query
     from weir.runtime.run import Run
     from weir.runtime.session import configure
 
@@ -17,8 +18,8 @@ __version__ = "0.1.0"
 # Names are loaded when they are first used: a worker that imports one kernel must not import Spark and the API.
 _HOMES = {
     "Changes": ("weir.answer.fetch", "Changes"),
-    "Queries": ("weir.api", "Queries"),
-    "Query": ("weir.api", "Query"),
+    "Queries": ("weir.handles", "Queries"),
+    "Query": ("weir.handles", "Query"),
     "Run": ("weir.runtime.run", "Run"),
     "Weir": ("weir.api", "Weir"),
     "WeirError": ("weir.errors", "WeirError"),

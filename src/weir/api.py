@@ -7,11 +7,9 @@ the streaming DataFrames that were given to it.
 
 from __future__ import annotations
 
-import datetime
-import html
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +19,6 @@ import pyarrow as pa
 
 from weir.algebra.schema import Catalog, Column, Stream, Table
 from weir.answer.describe import describe
-from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
 from weir.answer.standing import Library
 from weir.errors import (
     OpenError,
@@ -31,10 +28,10 @@ from weir.errors import (
     RunError,
     StoreError,
     StreamError,
-    WeirError,
     did_you_mean,
 )
 from weir.families.forms import with_known_strategies
+from weir.handles import Queries, Query
 from weir.plan.registration import constants_table, keeps_its_window, plan_registration
 from weir.runtime import session as sessions
 from weir.runtime.intake import as_id, as_table, check_trigger, expect_text, parse_columns, parse_length, rows_for
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
     from weir.store.vacuum import Removed
 
 NAME_MAX = 128  # characters of a stream's name
-HTML_ROWS = 20  # of an answer that a notebook shows
 T = TypeVar("T")
 
 
@@ -468,119 +464,3 @@ class Weir:
         from weir.runtime.housekeeping import vacuum_now
 
         return vacuum_now(self.files, self.settings)
-
-
-class Query:
-    """A standing query, known by its `id`: the same in every process, and for as long as the query stands.
-
-    Once it is dropped, every method raises a `QueryError`.
-    """
-
-    def __init__(self, weir: Weir, id: int) -> None:
-        self._weir = weir
-        self.id = id
-
-    def __repr__(self) -> str:
-        try:
-            return f"<weir.Query {self.id}: {self.sql}>"
-        except WeirError:  # dropped, or its folder is gone
-            return f"<weir.Query {self.id}>"
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the text and the first rows of the answer."""
-        answer = self.fetch()
-        shown = answer.slice(0, HTML_ROWS).to_pandas().to_html(index=False)
-        more = f"<p>{HTML_ROWS} of {answer.num_rows:,} rows</p>" if answer.num_rows > HTML_ROWS else ""
-        return f"<p>query {self.id}: <code>{html.escape(self.sql)}</code></p>{shown}{more}"
-
-    def _standing(self) -> Standing:
-        self._weir.registry.refresh()
-        return self._weir._library.standing(self.id)
-
-    def _read(self, read: Callable[[Standing, State], T]) -> T:
-        return self._weir._read(lambda state: read(self._standing(), state))
-
-    @property
-    def sql(self) -> str:
-        """The query's text in canonical form, with its constants: what the registry keeps of the text it was given."""
-        self._weir.registry.refresh()
-        return self._weir._library.text(self.id)
-
-    def fetch(self, at: datetime.datetime | str | int | None = None) -> pa.Table:
-        """The answer now, or as of an earlier time (a datetime, an ISO text, or µs since the epoch, UTC).
-
-        It is what the one-time SQL gives over the windows' contents at that time, over all rows of the batches that are
-        done, also of those from before the query was registered. A time whose windows reach below the rows that a
-        stream keeps is a `FetchError`.
-        """
-        at_us = None if at is None else to_us(at)
-        return self._read(lambda standing, state: fetch(standing, self._weir.files, state, at_us=at_us))
-
-    def token(self) -> str:
-        """A token of the answer that `fetch` gives now, to ask for `changes` from here on."""
-        return self._read(lambda _, state: str(Token(state.last, moment(state, None))))
-
-    def changes(self, after: str | None = None) -> Changes:
-        """What came and went since a token, and the next token.
-
-        Without a token, all of the answer came. Rows go when they leave the window. A token is short text; keep it
-        anywhere, use it in any process.
-        """
-        token = None if after is None else Token.parse(after)
-        return self._read(lambda standing, state: changes(standing, self._weir.files, state, token))
-
-    def explain(self) -> str:
-        """How the query is executed, as text: plan, update patterns, family, boxes, access attributes, state."""
-        planned = self._weir._library.planned(self.id)
-        return self._read(lambda standing, state: describe(planned, standing, self._weir.files, state))
-
-    def drop(self) -> None:
-        """Drop the query, as `Weir.drop` does."""
-        self._weir.drop(self.id)
-
-
-class Queries(Sequence[Query]):
-    """The queries of one `register_many`, in the order of its parameters.
-
-    A sequence: it has a length, is iterated over, gives a `Query` for an index and a list of them for a slice. Queries
-    are made when they are asked for. `ids` is the range of their ids, which are consecutive.
-    """
-
-    def __init__(self, weir: Weir, first_id: int, count: int) -> None:
-        self._weir = weir
-        self.ids = range(first_id, first_id + count)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [Query(self._weir, i) for i in self.ids[index]]
-        return Query(self._weir, self.ids[index])
-
-    def __iter__(self) -> Iterator[Query]:
-        return (Query(self._weir, i) for i in self.ids)
-
-    def __repr__(self) -> str:
-        first = repr(self[0]).removeprefix("<weir.Query ").removesuffix(">") if self.ids else ""
-        return f"<weir.Queries {self.ids.start} … {self.ids.stop - 1}; the first is {first}>"
-
-
-def to_us(at: datetime.datetime | str | int) -> int:
-    """A moment in µs since the epoch; times without a zone are UTC."""
-    if not isinstance(at, bool) and isinstance(at, int | np.integer):
-        return int(at)
-    if isinstance(at, str):
-        try:
-            at = datetime.datetime.fromisoformat(at)
-        except ValueError as wrong:
-            raise QueryError(f"'{at}' is not a time: {wrong}", hint="write it as 2026-01-31 12:00:00") from wrong
-    if not isinstance(at, datetime.datetime):
-        raise QueryError(
-            f"{at!r} is not a time, but a {type(at).__name__}",
-            hint="give a datetime, a text such as 2026-01-31 12:00:00, or µs since the epoch",
-        )
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=datetime.UTC)
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    return (at - epoch) // datetime.timedelta(microseconds=1)

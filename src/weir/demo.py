@@ -26,7 +26,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from weir.api import Query, Weir, open_weir
+from weir.api import Weir, open_weir
+from weir.handles import Query
 from weir.progress import Progress
 from weir.runtime.run import Run, RunProgress
 from weir.store.matches import read_matches

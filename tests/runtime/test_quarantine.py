@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,11 +116,11 @@ def test_what_fails_once_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.Mo
     world, direct = make(tmp_path)
     build, calls = FORMS["join"].build, []
 
-    def once(*given: object) -> object:
+    def once(*given: Any) -> Any:
         calls.append(given)
         if len(calls) == 1:
             raise MemoryError("just now")
-        return build(*given)  # type: ignore[arg-type]  # as it was called
+        return build(*given)
 
     monkeypatch.setattr(FORMS["join"], "build", once)
     assert not direct.batch(world.new_rows()).quarantined

@@ -10,6 +10,7 @@ import pytest
 
 import weir
 from weir.errors import PushError, RegisterError, StreamError
+from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.matches_frame import _places
 from weir.store.core_runs import compact
 from weir.testing.direct import DirectWeir
@@ -60,20 +61,35 @@ def test_a_stream_is_dropped_when_nobody_reads_it(direct: DirectWeir) -> None:
     assert values(other) == [1, 2, 4]
 
 
-def test_a_query_that_comes_while_its_stream_goes_stops_nobody(direct: DirectWeir) -> None:
+def test_what_was_pushed_to_a_stream_that_was_dropped_is_consumed(direct: DirectWeir) -> None:
+    """A push that no batch had taken yet: its rows go, its ticket is spent; rows of other streams beside it stay."""
+    w = direct.weir
+    tickets = [w.push("S", rows(1, 2, at=1)), w.push("R", rows(3, at=1))]
+    w.drop_stream("S")
+    dropped = frozenset(name.lower() for name in w.catalog.dropped)
+    task = IngestTask(w.files.location, 0, dict(w.catalog.streams), {}, 10**16, None, dropped)
+    for taken, reported in ((tickets, [("R", 1)]), (tickets[:1], [("", 0)])):
+        pushed = [w.inbox.ticket(number) for number in taken]
+        refs = [
+            {"ticket": t.number, "stream": t.stream, "path": t.path, "start": 0, "count": t.rows} for t in pushed if t
+        ]
+        found = next(ingest_task(task)(iter([pa.record_batch({"ref": pa.array(refs)})]))).to_pylist()
+        assert [(r["stream"], r["count"]) for r in found] == reported
+        assert max(r["ticket"] for r in found) == taken[-1]
+
+
+def test_a_query_that_comes_while_its_stream_goes_stops_nobody(
+    direct: DirectWeir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Registered by a process that has not seen the drop yet."""
     w = direct.weir
     other = w.register("SELECT a FROM R")
     behind = weir.open(w.files.location)
-    assert "s" in behind.catalog.streams
     catalog = behind.catalog
     w.drop_stream("S")
-    behind_catalog = type(behind).catalog
-    try:
-        type(behind).catalog = property(lambda _: catalog)  # type: ignore[assignment,method-assign]  # what it had read
-        victim = behind.register("SELECT a FROM S WHERE a > 1")
-    finally:
-        type(behind).catalog = behind_catalog  # type: ignore[method-assign]  # as it was
+    monkeypatch.setattr(weir.Weir, "catalog", property(lambda _: catalog))  # what it had read
+    victim = behind.register("SELECT a FROM S WHERE a > 1")
+    monkeypatch.undo()
     done = direct.batch({"R": rows(1, 2, at=1)})
     assert [q.first for q in done.quarantined] == [victim.id]
     assert values(other) == [1, 2]

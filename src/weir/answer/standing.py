@@ -170,6 +170,7 @@ class Library:
         reasons[np.isin(ids, self.registry.queries_of(demoted))] = TOO_MUCH
         for core, count, (_, why) in state.quarantined:
             reasons[np.isin(ids, self.registry.queries_of(np.arange(core, core + count)))] = why
+        reason = pa.array(reasons, pa.string())
         stands = ~np.isin(ids, self.registry.dropped(), assume_unique=True)
         first = [state.active_from(g.number) for g in groups]
         columns = {
@@ -178,8 +179,8 @@ class Library:
             "stream": _spread([", ".join(g.channels) for g in groups], which),
             "family": _spread([", ".join(dict.fromkeys(g.families)) for g in groups], which),
             "first_batch": pa.array(first, pa.int64()).take(pa.array(which)),
-            "demoted": pa.array(reasons != None),  # noqa: E711  # element by element
-            "reason": pa.array(reasons, pa.string()),
+            "demoted": reason.is_valid(),
+            "reason": reason,
         }
         return pa.table(columns).filter(pa.array(stands))
 
@@ -197,7 +198,7 @@ class Library:
             return self._shape(group)
         except StoreError:
             raise
-        except Exception:
+        except Exception:  # the next batch meets the same error, and keeps it as the reason of the quarantine
             return None
 
     def _constants(self, group: GroupRef, id: int) -> dict[str, object]:
