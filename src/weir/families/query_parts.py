@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from weir.algebra.nodes import Expression, Join, Project, Query, Scan, Select
+from collections import Counter
+
+from weir.algebra.nodes import ColumnRef, Expression, Join, Project, Query, Scan, Select, walk
 
 
 def parts_of(query: Query) -> tuple[Scan, Expression | None, tuple[tuple[str, Expression], ...]]:
@@ -22,6 +24,12 @@ def condition_of(query: Query) -> Expression | None:
     root = query.root
     assert isinstance(root, Project), "it has no aggregates"
     return root.child.predicate if isinstance(root.child, (Join, Select)) else None
+
+
+def width_of(predicate: Expression | None) -> int:
+    """How many columns of one source a predicate looks at, at most."""
+    columns = {(e.source, e.name) for e in walk(predicate) if isinstance(e, ColumnRef)} if predicate is not None else ()
+    return max(Counter(source for source, _ in columns).values(), default=0)
 
 
 def columns_of(query: Query) -> tuple[tuple[str, Expression], ...]:

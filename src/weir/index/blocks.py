@@ -19,9 +19,14 @@ OUTPUT_MIN = 1 << 20  # ids that a buffer holds at least
 SearchBlock = Callable[[int, Int32s, Int64s], tuple[int, int]]
 
 
-def search_blocks(search: SearchBlock, n_events: int, n_slots: int, pairs_max: int) -> Matches | OverBudget:
-    """All matches of a batch; their counts by slot if there are more than `pairs_max`."""
-    output = np.empty(max(OUTPUT_MIN, n_slots), dtype=np.int32)  # one event always fits
+def search_blocks(
+    search: SearchBlock, n_events: int, n_slots: int, pairs_max: int, n_boxes: int = 0
+) -> Matches | OverBudget:
+    """All matches of a batch; their counts by slot if there are more than `pairs_max`.
+
+    One event always fits into the buffer, also if the kernel needs room for as many ids as there are boxes.
+    """
+    output = np.empty(max(OUTPUT_MIN, n_slots, n_boxes), dtype=np.int32)
     per_event = np.zeros(n_events, dtype=np.int64)
     done: list[Int32s] = []
     counts: Int64s | None = None

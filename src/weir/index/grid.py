@@ -13,6 +13,7 @@ DESIGN.md sections 2 and 4; the contract (queries are stored, and probed with da
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -28,19 +29,19 @@ from weir.index.box_tables import (
     check,
     check_events,
     frozen,
-    read_only,
 )
 from weir.index.hit_pairs import Gathered, count_pairs, make_gathered, write_pairs
-from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.index.layout import ENTRY_BASE, STRIDE, Layout
 from weir.index.probing import BLOCK_EVENTS, Hits, make_hits, probe_events
-from weir.index.ranks import RankSpace, rank_events, rank_keys
+from weir.index.ranks import RankSpace, rank_bounds, rank_events
 
 _MATCHES_EXPECTED = 16  # matches an event for which the first output has room
 
 
 class GridIndex:
     """Strategy "grid"."""
+
+    takes_steps = False
 
     def __init__(self, space: RankSpace, made: Layout, n_slots: int, n_attributes: int, has_multi: bool) -> None:
         self._space = frozen(space)
@@ -55,7 +56,7 @@ class GridIndex:
     def build(cls, table: BoxTable, n_slots: int, n_attributes: int) -> Self:
         table = check(table, n_slots, n_attributes)
         space = ranks.build(table, n_attributes)
-        lo, hi = _rank_bounds(space, table)
+        lo, hi = rank_bounds(space, table)
         n_points = np.diff(space.point_offsets)
         selectivity = access.selectivities(table.constraint_attribute, lo, hi, n_points)
         chosen = access.choose(table, lo, hi, n_points, selectivity)
@@ -80,7 +81,9 @@ class GridIndex:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
-    def search(self, keys: Int64s, muted: Uint8s, pairs_max: int) -> Matches | OverBudget:
+    def search(
+        self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
+    ) -> Matches | OverBudget:
         keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
         return _Search(self._space, self._layout, keys, muted, self._n_boxes, self._has_multi).run(pairs_max)
 
@@ -95,7 +98,7 @@ class _Search:
         self._keys, self._muted, self._any_muted, self._has_multi = keys, muted, bool(muted.any()), has_multi
         self._n_events = int(keys.shape[1])
         self._hits: Hits = make_hits(self._n_events, n_boxes)
-        self._gathered: Gathered = make_gathered(self._hits, len(muted))
+        self._gathered: Gathered = make_gathered(len(self._hits.runs), len(self._hits.slots), len(muted))
         self._ranked = np.empty((min(BLOCK_EVENTS, self._n_events), max(len(keys), 1)), dtype=np.int32)
         self._block = BLOCK_EVENTS  # events to try next
 
@@ -173,19 +176,3 @@ class _Search:
         if 3 * n_hits < len(self._hits.slots):
             self._block = min(2 * self._block, BLOCK_EVENTS)
         return n, n_hits, n_pieces
-
-
-def _rank_bounds(space: RankSpace, table: BoxTable) -> tuple[Int32s, Int32s]:
-    """Ranks of all bounds; an open bound is below or above all points."""
-    attribute = table.constraint_attribute
-    lo, hi = np.empty(len(attribute), dtype=np.int32), np.empty(len(attribute), dtype=np.int32)
-    for a in range(len(space.point_offsets) - 1):
-        mine = np.flatnonzero(attribute == a)
-        ranked = np.empty((len(mine), 1), dtype=np.int32)[:, 0]
-        for bounds, found in ((table.constraint_lo, lo), (table.constraint_hi, hi)):
-            rank_keys(space, a, read_only(bounds[mine]), 0, len(mine), ranked)
-            found[mine] = ranked
-    lo[table.constraint_lo == KEY_MIN] = 0
-    open_above = table.constraint_hi == KEY_MAX
-    hi[open_above] = 2 * np.diff(space.point_offsets)[attribute[open_above]]
-    return lo, hi

@@ -39,11 +39,12 @@ class Gathered(NamedTuple):
     bit_groups: Int64s  # int64[slots / 32768]: set of the words of `bit_words` that are not zero
 
 
-def make_gathered(hits: Hits, n_slots: int) -> Gathered:
+def make_gathered(n_events: int, n_hits: int, n_slots: int) -> Gathered:
+    """Buffers for blocks of so many events and hits."""
     words = -(-max(n_slots, 1) // _WORD)
     return Gathered(
-        np.zeros(len(hits.runs) + 2, dtype=np.int64),
-        np.empty(len(hits.slots), dtype=np.int32),
+        np.zeros(n_events + 2, dtype=np.int64),
+        np.empty(n_hits, dtype=np.int32),
         np.empty(_FEW_MAX, dtype=np.int32),
         np.zeros(words, dtype=np.int64),
         np.zeros(-(-words // _WORD), dtype=np.int64),
@@ -72,7 +73,7 @@ def write_pairs(
     _gather(gathered, hits, n, n_pieces)
     for i in range(n):
         begin, end = gathered.offsets[i], gathered.offsets[i + 1]
-        used = _write_slots(gathered, begin, end, muted, any_muted, has_multi, output, used)
+        used = write_slots(gathered, begin, end, muted, any_muted, has_multi, output, used)
         ends[i] = before + used
     return used
 
@@ -119,7 +120,7 @@ def _gather(gathered: Gathered, hits: Hits, n: Scalar, n_pieces: Scalar) -> None
 
 
 @kernel
-def _write_slots(
+def write_slots(
     gathered: Gathered,
     begin: Scalar,
     end: Scalar,

@@ -13,6 +13,7 @@ proportion to the n queries, whatever matches. Size: 12 bytes a factor, 6 a box.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -58,6 +59,8 @@ def _sorted_factors(
 class PredicateIndex:
     """Strategy "predicate"."""
 
+    takes_steps = False
+
     def __init__(self, factors: Factors, n_slots: int, n_attributes: int) -> None:
         self._factors = frozen(factors)
         self._n_slots = n_slots
@@ -96,7 +99,9 @@ class PredicateIndex:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
-    def search(self, keys: Int64s, muted: Uint8s, pairs_max: int) -> Matches | OverBudget:
+    def search(
+        self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
+    ) -> Matches | OverBudget:
         keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
         counters = np.empty(len(self._factors.needed), dtype=np.uint16)
         hits = np.empty(len(counters), dtype=np.int32)

@@ -6,6 +6,7 @@ follow each other. Cost: one comparison or more for each of m events and n boxes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from weir.index.jit import Scalar, kernel
 
 class ScanIndex:
     """Strategy "scan"."""
+
+    takes_steps = False
 
     def __init__(self, table: BoxTable, n_slots: int, n_attributes: int) -> None:
         self._table = frozen(table)
@@ -39,7 +42,9 @@ class ScanIndex:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
 
-    def search(self, keys: Int64s, muted: Uint8s, pairs_max: int) -> Matches | OverBudget:
+    def search(
+        self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
+    ) -> Matches | OverBudget:
         keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
 
         def block(event: int, output: Int32s, per_event: Int64s) -> tuple[int, int]:

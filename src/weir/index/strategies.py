@@ -7,6 +7,7 @@ round-trip, also through read-only memory maps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, Self
 
 import numpy as np
@@ -15,6 +16,8 @@ from weir.index.box_tables import BoxTable, Int64s, Matches, OverBudget, Uint8s
 from weir.index.grid import GridIndex
 from weir.index.predicate import PredicateIndex
 from weir.index.scan import ScanIndex
+from weir.index.trees.grid_file import GridFileIndex
+from weir.index.trees.rtree import TreeIndex
 
 
 class Strategy(Protocol):
@@ -31,9 +34,26 @@ class Strategy(Protocol):
     @property
     def nbytes(self) -> int: ...
 
-    def search(self, keys: Int64s, muted: Uint8s, pairs_max: int) -> Matches | OverBudget:
-        """keys: int64[n_attributes, n_events], C-contiguous; muted: uint8[n_slots]."""
+    @property
+    def takes_steps(self) -> bool:
+        """Whether a search gains from steps."""
+        ...
+
+    def search(
+        self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
+    ) -> Matches | OverBudget:
+        """keys: int64[n_attributes, n_events], C-contiguous; muted: uint8[n_slots].
+
+        `steps` are attributes that are looked at one group after the other: events that follow each other agree in
+        those of the first steps. They change no answer, and a strategy need not make use of them.
+        """
         ...
 
 
-STRATEGIES: dict[str, type[Strategy]] = {"grid": GridIndex, "predicate": PredicateIndex, "scan": ScanIndex}
+STRATEGIES: dict[str, type[Strategy]] = {
+    "grid": GridIndex,
+    "predicate": PredicateIndex,
+    "scan": ScanIndex,
+    "rtree": TreeIndex,
+    "grid-file": GridFileIndex,
+}

@@ -42,6 +42,7 @@ from weir.index.joining.routing import RoutedIndex
 from weir.index.joins import join_strategies
 from weir.index.joins.join_index import JoinIndex, batch_order
 from weir.index.keys import encode_doubles
+from weir.index.meeting.collector import CollectedIndex
 from weir.index.meeting.index_contract import (
     AUTO,
     Found,
@@ -56,6 +57,7 @@ from weir.index.meeting.partner_runs import cut, make_run
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane
 from weir.index.strategies import STRATEGIES
+from weir.index.trees.partial_index import PartialIndex, is_worthwhile
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages
 
@@ -203,7 +205,7 @@ def _warm_joins() -> None:
     _warm_strings()
 
 
-def _search(index: JoinIndex | BandIndex | WindowIndex, meeting: Meeting, strategies: Sequence[str]) -> None:
+def _search(index: CollectedIndex, meeting: Meeting, strategies: Sequence[str]) -> None:
     """Search a meeting in every way, within budget and over it."""
     muted = np.zeros(_BOXES, dtype=np.uint8)
     for strategy in ("auto", *strategies):
@@ -295,6 +297,23 @@ def _warm_windows() -> None:
     RoutedIndex(joins, shared).search(meeting, np.zeros(_BOXES, dtype=np.uint8), _BOXES * len(keys), forced)
 
 
+def _warm_partial() -> None:
+    """Search the boxes of a small plane by all their attributes, alone and beside the strategies of two."""
+    table, keys = _sample()
+    n_own = len(keys) // 2
+    box = np.arange(_BOXES, dtype=np.int64)
+    plane = Plane(box % _KEYS, box % _KEYS + _WIDTH, box % _KEYS, box % _KEYS + _WIDTH)
+    is_worthwhile(plane, table, n_own, len(keys))
+    index = PartialIndex.restored(plane, PartialIndex.build(plane, table, n_own, len(keys)).arrays())
+    begin, end = np.zeros(50, dtype=np.int64), np.full(50, 3, dtype=np.int64)
+    meeting = plain_meeting(keys[0, :50], begin, end, keys[n_own])
+    events = meeting.events._replace(columns=np.ascontiguousarray(keys[1:n_own, :50]))
+    partners = meeting.partners._replace(columns=np.ascontiguousarray(keys[n_own + 1 :]))
+    meeting = meeting._replace(events=events, partners=partners)
+    index.estimates(meeting)
+    _search(index, meeting, index.strategies)
+
+
 def _warm_many() -> None:
     """Find runs of partners; whole combinations are searched by a strategy of selections."""
     box = np.arange(_PAIRED, dtype=np.int64)
@@ -309,6 +328,7 @@ KINDS: dict[str, Callable[[], None]] = {
     "bands": _warm_bands,
     "pairs": _warm_pairs,
     **{name: _warm_selections(name) for name in STRATEGIES},
+    "partial": _warm_partial,
     "many": _warm_many,
 }
 

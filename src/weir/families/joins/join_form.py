@@ -17,6 +17,7 @@ from weir.families.joins.join_family import Joined, JoinFamily, terms_of
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
+from weir.families.query_parts import width_of
 from weir.index.box_tables import OverBudget
 from weir.index.joining import kinds
 from weir.settings import Settings
@@ -45,7 +46,8 @@ class SeenJoin(Seen):
     def kernels(self, settings: Settings) -> frozenset[str]:
         terms = () if self.joined.predicate is None else terms_of(self.joined.predicate, True)
         over_both = any(len(sources_of(term)) > 1 for term in terms)
-        return frozenset({"joins", "pairs", "windows", *(("bands",) if over_both else ())})
+        partial = ("partial",) if width_of(self.joined.predicate) > 1 else ()
+        return frozenset({"joins", "pairs", "windows", *(("bands",) if over_both else ()), *partial})
 
 
 def see(core: Query, catalog: Catalog) -> SeenJoin:

@@ -108,6 +108,11 @@ class JoinLayout:
         thrifty = strategies is None
         if strategies is None and settings.join_strategy != "auto":
             strategies = (settings.join_strategy,)
+        how = Indexing(settings.hotspot_share, strategies, thrifty)
+        if strategies is not None:
+            # What finds boxes by two attributes is needed in any case; vanilla has no structures.
+            by_two = tuple(name for name in strategies if name != "partial") or ("vanilla",)
+            how = how._replace(strategies=by_two, partial="partial" in strategies)
         streams = two(catalog.streams[name.lower()] for name in family.streams)
         members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
         ids, slot_of_row = in_slots([own for _, _, own in members])
@@ -137,14 +142,7 @@ class JoinLayout:
                 }
                 for side in (0, 1, BOTH)
             ],
-            build_parts(
-                whole,
-                bounds,
-                len(ids),
-                sides,
-                Indexing(settings.hotspot_share, strategies, thrifty),
-                has_keys=bool(family.keys),
-            ),
+            build_parts(whole, bounds, len(ids), sides, how, has_keys=bool(family.keys)),
             guards,
         )
 

@@ -33,13 +33,14 @@ from weir.boxes.instances import RowBoxes
 from weir.families.joins.join_accesses import choose_accesses
 from weir.families.joins.join_family import BOTH, on_side, side_of
 from weir.families.joins.join_windows import Apart, seen_from
-from weir.index.box_tables import Int32s, Int64s
+from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.joining import kinds
 from weir.index.joining.enumeration import Checks, Remaining, make_checks
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting.index_contract import Indexing, StoredIndex
 from weir.index.meeting.planes import Plane
 from weir.index.stabbing import canonical
+from weir.index.trees.partial_index import PartialIndex, is_worthwhile
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages
 
@@ -72,6 +73,7 @@ class Part:
     tightest: tuple[int, int]  # the greatest lower and the least upper bound
     widest: tuple[int, int]  # the least lower and the greatest upper one
     points: tuple[Int64s, Int64s]  # by the side of the events: what stabs the partners' intervals, if times are bounded
+    partial: tuple[PartialIndex | None, PartialIndex | None]  # by the side of the events; None where there is none
 
     def can_meet(self, least: int, greatest: int) -> bool:
         """Whether any box may show a pair whose t0 − t1 lies in least..greatest."""
@@ -128,6 +130,8 @@ class Part:
                 found |= {f"remaining.{side}.{name}": array for name, array in left._asdict().items()}
             found |= {f"index.{side}.{name}": array for name, array in self.indexes[side].arrays().items()}
             found[f"points.{side}"] = self.points[side]
+            if (partial := self.partial[side]) is not None:
+                found |= {f"partial.{side}.{name}": array for name, array in partial.arrays().items()}
         for own in _EXCHANGED if self.difference < 0 else _SHARED:
             del found[f"index.1.{own}"]
         return found
@@ -147,11 +151,13 @@ class Part:
         straight, turned = below(arrays, "index.0."), below(arrays, "index.1.")
         is_band = meta["difference"] >= 0
         turned |= {own: straight[other] for own, other in (_SHARED if is_band else _EXCHANGED).items()}
+        indexes = two(_kind(meta["difference"]).from_arrays(index) for index in (straight, turned))
+        trees = [below(arrays, f"partial.{side}.") for side in (0, 1)]
         return cls(
             (first, second),
             two(tuple(numbers) for numbers in meta["checked"]),
             meta["difference"],
-            two(_kind(meta["difference"]).from_arrays(index) for index in (straight, turned)),
+            indexes,
             two(_read(Remaining, below(arrays, f"remaining.{side}.")) for side in (0, 1)),
             arrays["slot_of_box"],
             _read(Remaining, below(arrays, "conditions.")),
@@ -159,6 +165,7 @@ class Part:
             two(meta["tightest"]),
             two(meta["widest"]),
             (arrays["points.0"], arrays["points.1"]),
+            two(PartialIndex.restored(indexes[s].plane, trees[s]) if trees[s] else None for s in (0, 1)),
         )
 
 
@@ -312,6 +319,7 @@ def _part(
     spans = [asked.span(number) for number in access]
     left: list[Remaining | None] = []
     checked: list[tuple[int, ...]] = []
+    dims: list[list[int]] = []  # attributes by side, that through which boxes are reached first
     for side in (0, 1):
         # Of a difference's part, what an event is reached through is checked of partners, so it is kept for both.
         is_left = asked.attribute != access[side] if difference < 0 else np.ones(len(asked.attribute), bool)
@@ -319,6 +327,7 @@ def _part(
         named, place = np.unique(asked.attribute[rest], return_inverse=True)
         left.append(asked.remaining(rest, place))
         checked.append(tuple(sides.number[named].tolist()))
+        dims.append([access[side], *named.tolist()])
     slots = boxes.row_of_box[mine]
     own = Apart(bounds.lo[slots], bounds.hi[slots])
     paired = _paired(asked, sides)
@@ -348,7 +357,34 @@ def _part(
         tightest,
         widest,
         points,
+        (None, None) if difference >= 0 else two(_partial(asked, planes[s], dims[s], dims[1 - s], how) for s in (0, 1)),
     )
+
+
+def _partial(
+    asked: _Constraints, plane: Plane, own: Sequence[int], others: Sequence[int], how: Indexing
+) -> PartialIndex | None:
+    """The index of boxes by all their attributes, for events of the side whose attributes are `own`; None without one.
+
+    Attributes of pairs are left to others.
+    """
+    if how.partial is False:
+        return None
+    number = np.full(max([int(asked.attribute.max(initial=-1)), *own, *others]) + 1, -1)
+    for place, named in enumerate((*own, *others)):
+        if named >= 0:  # without one, every box is reached
+            number[named] = place
+    known = np.flatnonzero(number[asked.attribute] >= 0) if len(asked.attribute) else np.empty(0, np.int64)
+    known = known[np.lexsort((number[asked.attribute[known]], asked.box[known]))]
+    offsets = np.zeros(asked.boxes_count + 1, np.int64)
+    np.cumsum(np.bincount(asked.box[known], minlength=asked.boxes_count), out=offsets[1:])
+    slots = np.arange(asked.boxes_count, dtype=np.int32)
+    attribute = number[asked.attribute[known]].astype(np.int32)
+    table = BoxTable(slots, offsets, attribute, asked.lo[known], asked.hi[known])
+    sizes = len(own), len(own) + len(others)
+    if how.partial is None and not is_worthwhile(plane, table, *sizes):
+        return None
+    return PartialIndex.build(plane, table, *sizes)
 
 
 def below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -39,7 +39,7 @@ from weir.families.joins.join_windows import seen_from
 from weir.families.joins.partner_rows import PartnerRows, keys_of
 from weir.index.bands.spread import spread
 from weir.index.box_tables import Int32s, Int64s, OverBudget, Uint8s
-from weir.index.joining.routing import RoutedIndex
+from weir.index.joining.routing import EitherIndex, RoutedIndex
 from weir.index.joins.join_index import batch_order
 from weir.index.meeting.index_contract import AUTO, Meeting, PlaneIndex, Side, Tuning
 from weir.index.meeting.partner_runs import PartnerRun, make_run, plain_run
@@ -142,6 +142,9 @@ class _Match:
                 kept, begin, end = near
                 row_of_place, values = row_of_place[kept], values[kept]
         index: PlaneIndex = part.indexes[self.side]
+        partial = part.partial[self.side]
+        if partial is not None:
+            index = EitherIndex(index, partial.for_batch())
         windows = part.windows(self.side) if timed else None
         if windows is not None:
             index = RoutedIndex(index, windows)

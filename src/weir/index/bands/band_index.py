@@ -12,6 +12,7 @@ Size: 56 bytes a box and 16 more if any box constrains a, beside the plane; abou
 from __future__ import annotations
 
 import itertools
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -43,7 +44,9 @@ class BandIndex(CollectedIndex):
 
     kind = "band"
     rows = STRATEGIES
-    aliases = {"vanilla": "query-outer", "join-first": "data-outer", "sweep": "merge"}  # noqa: RUF012  # never changed
+    aliases = MappingProxyType(
+        {"vanilla": "query-outer", "join-first": "data-outer", "sweep": "merge", "partial": "auto"}
+    )
 
     def __init__(self, plane: Plane, bands: Bands) -> None:
         super().__init__(frozen(plane), (1 << len(STRATEGIES)) - 1)

@@ -15,11 +15,13 @@ from weir.index.histograms import Floats
 from weir.index.joins import join_strategies
 from weir.index.joins.join_index import JoinIndex
 from weir.index.meeting.index_contract import Costs, StoredIndex
+from weir.index.trees import partial_index
 from weir.index.windows import window_strategies
 
 INDEXES: dict[str, type[StoredIndex]] = {"select": JoinIndex, "band": BandIndex}
 
-SELECT_STRATEGIES = join_strategies.NAMES  # a user may set one of these; other kinds know what stands for it
+# A user may set one of these; other kinds know what stands for it.
+SELECT_STRATEGIES = (*join_strategies.NAMES, *partial_index.NAMES)
 BAND_STRATEGIES = tuple(f"band {name}" for name in band_strategies.NAMES)
 WINDOW_STRATEGIES = tuple(f"window {name}" for name in window_strategies.NAMES)
 STRATEGIES = (*SELECT_STRATEGIES, *BAND_STRATEGIES, *WINDOW_STRATEGIES)  # by which events are counted

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -46,6 +47,7 @@ class JoinIndex(CollectedIndex):
 
     kind = ""
     rows = STRATEGIES
+    aliases = MappingProxyType({"partial": "auto"})  # where there is no partial index
 
     def __init__(self, built: Structures, allowed: int) -> None:
         self._built = frozen(built)

@@ -119,6 +119,7 @@ class Indexing(NamedTuple):
     alpha: float = 0.001  # a stabbing group of at least this share of all boxes is a hotspot
     strategies: Sequence[str] | None = None  # those of select joins that are built; None: all
     thrifty: bool = False  # without structures that are not worth their memory
+    partial: bool | None = None  # whether select joins have a partial index; None: where it is expected to pay
     is_double: bool = False  # how the keys of differences are read as numbers
 
 
