@@ -16,7 +16,7 @@ from weir.errors import OpenError, did_you_mean
 class Settings:
     batch_rows_max: int = 1_000_000  # rows that one micro-batch takes from the embedded source
     slices: int = 0  # tasks a job; 0 means one for each core
-    strategy: str = "grid"  # how selections are matched: grid, predicate or scan
+    strategy: str = "auto"  # how selections and joins of many are matched: auto chooses by segment; or one for all
     join_strategy: str = "auto"  # how select joins are matched: auto chooses for every event; or one for all
     hotspot_share: float = 0.001  # α: a stabbing group with at least this share of a family's queries is a hotspot
     pairs_per_batch_max: int = 100_000_000  # (event, query) pairs one batch may write before queries are demoted

@@ -18,6 +18,7 @@ import weir
 from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
+from weir.index.strategies import STRATEGIES
 from weir.testing import differ
 from weir.testing.direct import DirectWeir
 
@@ -41,7 +42,7 @@ def run(folder: Path, scenario: Scenario, *, slices: int, strategy: str, caches:
 
 @pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=1))
 def test_answers_equal_the_oracle(tmp_path: Path, seed: int) -> None:
-    strategy = ("grid", "predicate", "scan")[seed % 3]
+    strategy = tuple(STRATEGIES)[seed % len(STRATEGIES)]
     scenario = Scenario(seed, clock="arrival" if seed % 7 == 6 else "event")
     played = run(tmp_path, scenario, slices=1 + seed % 4, strategy=strategy, caches=seed % 2 == 1)
     compared[seed] = played.comparisons

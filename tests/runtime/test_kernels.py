@@ -14,21 +14,25 @@ import pytest
 import weir
 from tests.generators import START_US
 from weir.index import jit, warm
+from weir.index.strategies import STRATEGIES
 from weir.index.warm import KINDS
-from weir.settings import Settings
 from weir.testing.direct import DirectWeir
 
 SELECTION = "SELECT * FROM r WHERE x > {k} AND area = 'a{k}'"
 JOIN = "SELECT r.x, s.y FROM r JOIN s ON r.k = s.k WHERE r.x < {k} AND s.y > 2 BEGIN NOW - INTERVAL 1 HOUR END NOW"
 BAND = "SELECT r.x, s.y FROM r, s WHERE s.x - r.x BETWEEN {k} AND {k} + 2 AND s.area = 'a1'"
 DOUBLES = "SELECT r.x, s.y FROM r, s WHERE s.d - r.d BETWEEN {k} AND {k} + 2e0"
+WIDE = "SELECT * FROM r WHERE x > {k} AND y < 7 AND d BETWEEN 1 AND 40"
+WIDE_JOIN = "SELECT r.x, s.y FROM r JOIN s ON r.k = s.k WHERE r.x < {k} AND r.y > 0 AND s.y > 2 AND s.x < 90"
 MANY = "SELECT r.x, s.y FROM r, s, t WHERE r.k = s.k AND s.k = t.k AND r.x < {k} AND t.y > 1"
 NEEDED = {
     "selections": ([SELECTION], {"grid"}),
+    "wide selections": ([WIDE], {"grid", "rtree"}),
     "joins": ([JOIN], {"joins", "pairs", "windows"}),
-    "bands": ([BAND, DOUBLES], {"joins", "pairs", "windows", "bands"}),
+    "wide joins": ([WIDE_JOIN], {"joins", "pairs", "windows", "partial"}),
+    "bands": ([BAND, DOUBLES], {"joins", "pairs", "windows", "bands", "partial"}),
     "many": ([MANY], {"grid", "many"}),
-    "all": ([SELECTION, JOIN, BAND, MANY], {"grid", "joins", "pairs", "windows", "bands", "many"}),
+    "all": ([SELECTION, JOIN, BAND, MANY], {"grid", "joins", "pairs", "windows", "bands", "partial", "many"}),
 }
 
 compiled_only = pytest.mark.skipif(bool(jit.config.DISABLE_JIT), reason="kernels are plain functions here")
@@ -143,5 +147,4 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatc
 
 
 def test_every_strategy_of_the_settings_is_a_kind() -> None:
-    assert Settings().strategy in KINDS
-    assert {"grid", "predicate", "scan"} <= set(KINDS)
+    assert set(STRATEGIES) <= set(KINDS)

@@ -11,6 +11,7 @@ import pytest
 
 import weir
 from tests.scenario import Scenario, play
+from weir.index.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +22,7 @@ SEEDS = range(1000, 1020) if os.environ.get("WEIR_SOAK") else range(1000, 1001)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_equal_the_oracle_on_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    strategy = ("grid", "predicate", "scan")[seed % 3]
+    strategy = tuple(STRATEGIES)[seed % len(STRATEGIES)]
     w = weir.open(tmp_path, spark=spark, settings={"strategy": strategy, "tail_queries_max": 5, "slices": 1 + seed % 3})
 
     def batch(rows: dict[str, pa.Table]) -> None:

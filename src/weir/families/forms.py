@@ -55,7 +55,7 @@ def _take(core: Query, streams: tuple[Stream, ...], forms: tuple[str, ...]) -> T
 
 def with_known_strategies(settings: Settings) -> Settings:
     """The same settings; a strategy that no index has is an error."""
-    known = {"strategy": tuple(STRATEGIES), "join_strategy": ("auto", *SELECT_STRATEGIES)}
+    known = {"strategy": ("auto", *STRATEGIES), "join_strategy": ("auto", *SELECT_STRATEGIES)}
     for name, names in known.items():
         given = getattr(settings, name)
         if given not in names:

@@ -6,6 +6,8 @@ from collections import Counter
 
 from weir.algebra.nodes import ColumnRef, Expression, Join, Project, Query, Scan, Select, walk
 
+WIDE = 3  # columns of one source from which on a predicate is about many attributes
+
 
 def parts_of(query: Query) -> tuple[Scan, Expression | None, tuple[tuple[str, Expression], ...]]:
     """Scan, predicate (None: every row) and output columns of a query that the selection family takes."""
@@ -30,6 +32,13 @@ def width_of(predicate: Expression | None) -> int:
     """How many columns of one source a predicate looks at, at most."""
     columns = {(e.source, e.name) for e in walk(predicate) if isinstance(e, ColumnRef)} if predicate is not None else ()
     return max(Counter(source for source, _ in columns).values(), default=0)
+
+
+def kernels_of(strategy: str, predicate: Expression | None) -> frozenset[str]:
+    """The kernels that boxes of a predicate are searched with; a tree is chosen only if it has many attributes."""
+    if strategy != "auto":
+        return frozenset({strategy})
+    return frozenset({"grid", "rtree"} if width_of(predicate) >= WIDE else {"grid"})
 
 
 def columns_of(query: Query) -> tuple[tuple[str, Expression], ...]:

@@ -12,12 +12,15 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from weir.index.box_tables import BoxTable, Int64s, Matches, OverBudget, Uint8s
+from weir.index import access, ranks
+from weir.index.box_tables import BoxTable, Int64s, Matches, OverBudget, Uint8s, check
 from weir.index.grid import GridIndex
 from weir.index.predicate import PredicateIndex
 from weir.index.scan import ScanIndex
 from weir.index.trees.grid_file import GridFileIndex
 from weir.index.trees.rtree import TreeIndex
+from weir.index.trees.tiling import expected_tiles
+from weir.index.trees.tree_index import DIMS_MAX
 
 
 class Strategy(Protocol):
@@ -48,6 +51,31 @@ class Strategy(Protocol):
         those of the first steps. They change no answer, and a strategy need not make use of them.
         """
         ...
+
+
+TREE_LEAF_NS, GRID_CANDIDATE_NS, GRID_PROBE_NS = 90.0, 4.0, 30.0  # what an event spends on one of them
+_BOXES_MIN = 4_096  # boxes from which on a tree may pay
+_CLEARLY = 2.0
+_FILLED = 0.25  # share of a tree's bounds that boxes must constrain, so that it is worth its memory
+
+
+def choose(table: BoxTable, n_slots: int, n_attributes: int) -> str:
+    """The strategy that is expected to cost an event least: grid, or rtree if no two attributes are selective."""
+    n = len(table.slot_of_box)
+    dims = min(n_attributes, DIMS_MAX)
+    if n < _BOXES_MIN or len(table.constraint_attribute) < _FILLED * n * dims:
+        return "grid"
+    table = check(table, n_slots, n_attributes)
+    space = ranks.build(table, n_attributes)
+    lo, hi = ranks.rank_bounds(space, table)
+    n_points = np.diff(space.point_offsets)
+    share = access.selectivities(table.constraint_attribute, lo, hi, n_points)
+    reached = access.choose(table, lo, hi, n_points, share)
+    candidates = float(reached.selectivity.prod(axis=1).sum())
+    by_grid = GRID_PROBE_NS * len(reached.signatures) + GRID_CANDIDATE_NS * candidates
+    width = 1.0 - np.bincount(table.constraint_attribute, weights=1.0 - share, minlength=n_attributes) / n
+    by_tree = TREE_LEAF_NS * expected_tiles(np.sort(width)[:dims], n)
+    return "rtree" if _CLEARLY * by_tree < by_grid else "grid"
 
 
 STRATEGIES: dict[str, type[Strategy]] = {

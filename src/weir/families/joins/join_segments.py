@@ -127,8 +127,11 @@ class _Match:
 
     def _search(self, part: Part, met: MetEvents, keys: EventKeys, timed: bool) -> tuple[Search, Ints, Int32s]:
         """The search of a part, the events it is about, and the row of each place."""
-        a = self._own(part, met, keys)
-        order = batch_order(met.codes, a)
+        a, partial = self._own(part, met, keys), part.partial[self.side]
+        if partial is None:
+            order = batch_order(met.codes, a)
+        else:
+            order = partial.batch_order(a, stacked([keys[n] for n in part.checked[self.side]], len(a)))
         access = self._access(part)
         row_of_place = self.rows.ordered(access).rows
         values = self.rows.values(access, self.of.dictionaries[1 - self.side].get(part.access[1 - self.side]))
@@ -142,7 +145,6 @@ class _Match:
                 kept, begin, end = near
                 row_of_place, values = row_of_place[kept], values[kept]
         index: PlaneIndex = part.indexes[self.side]
-        partial = part.partial[self.side]
         if partial is not None:
             index = EitherIndex(index, partial.for_batch())
         windows = part.windows(self.side) if timed else None

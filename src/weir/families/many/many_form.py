@@ -16,6 +16,7 @@ from weir.families.many.many_family import Many, ManyFamily
 from weir.families.many.many_rows import EventRows, ManyRows, Pool
 from weir.families.many.many_segments import ManySegment
 from weir.families.members import Group
+from weir.families.query_parts import kernels_of
 from weir.index.box_tables import OverBudget
 from weir.settings import Settings
 
@@ -42,7 +43,7 @@ class SeenMany(Seen):
         return many_family.describe(self.many, constants, self.streams)
 
     def kernels(self, settings: Settings) -> frozenset[str]:
-        return frozenset({settings.strategy, "many"})
+        return kernels_of(settings.strategy, self.many.predicate) | {"many"}
 
 
 def see(core: Query, catalog: Catalog) -> SeenMany:

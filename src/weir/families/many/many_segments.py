@@ -38,9 +38,10 @@ from weir.families.many.many_limits import UNBOUNDED_US, Limits, Wanted, limits_
 from weir.families.many.many_probes import Places, SymmetricJoin, TooManyError
 from weir.families.many.many_rows import EventRows, Pool, SideRows
 from weir.families.members import Group, boxes_of, by_shape, in_slots
+from weir.families.query_parts import WIDE, width_of
 from weir.families.selections.selection_segments import box_table
 from weir.index.box_tables import OverBudget, Uint8s
-from weir.index.strategies import STRATEGIES, Strategy
+from weir.index.strategies import STRATEGIES, Strategy, choose
 from weir.index.strings import StringDictionary
 from weir.values.codec import canonical, from_json, to_json
 from weir.values.evaluate import evaluate
@@ -114,6 +115,9 @@ class ManySegment:
         timed = [member.with_distances(streams, uniform) for member in members]
         boxes, attributes, dictionaries, guards = boxes_of(timed, slot_of_row, hints=family.has_hints)
         table, used = box_table(boxes, len(attributes))
+        if strategy == "auto":
+            is_wide = any(width_of(m.many.predicate) >= WIDE for m in members)
+            strategy = choose(table, len(ids), len(used)) if is_wide else "grid"
         expressions = [attributes[n] for n in used]
         windows = {
             pair: (min(int(m.lo[pair].min()) for m in members), max(int(m.hi[pair].max()) for m in members))
@@ -206,16 +210,42 @@ class ManySegment:
         step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written))))
         try:
             for places in join.combinations():
+                stepped, steps = self._stepwise(side, places)
                 for begin in range(0, len(places[side]), step):
-                    self._add(result, side, rows, tuple(at[begin : begin + step] for at in places), muted)
+                    self._add(result, side, rows, tuple(at[begin : begin + step] for at in stepped), steps, muted)
         except TooManyError:
             # All queries share the join, so none of them is lighter than another: all that are not muted are over.
             result.count(np.where(muted == 0, pairs_max + 1, 0), is_shared=True)
         return result.whole()
 
-    def _add(self, result: Result, side: int, rows: Mapping[int, SideRows], places: Places, muted: Uint8s) -> None:
+    def _stepwise(self, side: int, places: Places) -> tuple[Places, list[list[int]]]:
+        """Combinations in an order in which neighbours share rows, and the attributes of each side in that order.
+
+        The event's side comes first, then the sides with few different rows: what a step finds for a row serves all
+        combinations that have it and agree in the sides before.
+        """
+        if not self.index.takes_steps:
+            return places, []
+        others = [s for s in range(len(places)) if s != side]
+        sides = [side, *sorted(others, key=lambda s: len(np.unique(places[s])))]
+        order = np.lexsort([places[s] for s in reversed(sides)])
+        steps: list[list[int]] = [[] for _ in sides]
+        for number, e in enumerate(self.attributes):
+            # What is about several sides is known when the last of them is.
+            steps[max(sides.index(s) for s in sources_of(e))].append(number)
+        return tuple(at[order] for at in places), steps
+
+    def _add(
+        self,
+        result: Result,
+        side: int,
+        rows: Mapping[int, SideRows],
+        places: Places,
+        steps: Sequence[Sequence[int]],
+        muted: Uint8s,
+    ) -> None:
         """Find the queries of these combinations."""
-        found = self.index.search(self._keys(rows, places), muted, result.left)
+        found = self.index.search(self._keys(rows, places), muted, result.left, steps)
         if isinstance(found, OverBudget):
             result.count(found.counts)
             return

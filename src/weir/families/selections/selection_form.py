@@ -13,6 +13,7 @@ from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen, Stored
 from weir.families.members import Group
+from weir.families.query_parts import kernels_of, parts_of
 from weir.families.selections import selection_family
 from weir.families.selections.selection_segments import Segment
 from weir.index.box_tables import OverBudget
@@ -60,7 +61,7 @@ class SeenSelection(Seen):
         return selection_family.describe(self.core, constants, self.streams[0])
 
     def kernels(self, settings: Settings) -> frozenset[str]:
-        return frozenset({settings.strategy})
+        return kernels_of(settings.strategy, parts_of(self.core)[1])
 
 
 def see(core: Query, catalog: Catalog) -> SeenSelection:

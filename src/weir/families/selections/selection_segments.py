@@ -29,9 +29,9 @@ from weir.boxes.bounds import Ints
 from weir.boxes.instances import RowBoxes
 from weir.boxes.value_keys import keys_of_values
 from weir.families.members import Group, boxes_of, in_slots, without
-from weir.families.query_parts import parts_of
+from weir.families.query_parts import WIDE, parts_of, width_of
 from weir.index.box_tables import BoxTable, Matches, OverBudget
-from weir.index.strategies import STRATEGIES, Strategy
+from weir.index.strategies import STRATEGIES, Strategy, choose
 from weir.index.strings import StringDictionary
 from weir.settings import Settings
 from weir.values.codec import from_json, to_json
@@ -84,6 +84,9 @@ class Segment:
 
         boxes, attributes, dictionaries, _ = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
         table, used = box_table(boxes, len(attributes))
+        if strategy == "auto":
+            is_wide = any(width_of(m.predicate) >= WIDE for m in members)
+            strategy = choose(table, len(ids), len(used)) if is_wide else "grid"
         return cls(
             stream.name,
             strategy,

@@ -4,8 +4,8 @@
 `without_lowest_bit` the word without it (0 if there is none). `cycles` reads the counter of processor cycles (on x86
 that of time stamps, which counts at a constant rate). `pick` chooses between two numbers without a branch. `double_of`
 reads the bits of an int64 as a double, `bits_of` goes back. `word_at` reads 64 bits from any byte of an array of words,
-unchecked. `prefetch` asks for the line of an array's place, which may be beyond its end, and does not wait for it.
-Uncompiled, a plain function stands for each.
+unchecked. `lanes_within` compares a number with LANES intervals at once, unchecked. `prefetch` asks for the line of an
+array's place, which may be beyond its end, and does not wait for it. Uncompiled, a plain function stands for each.
 """
 
 from __future__ import annotations
@@ -156,6 +156,40 @@ def _plain_word_at(words: Any, byte: Scalar) -> np.uint64:
 
 
 word_at: Any = _plain_word_at if config.DISABLE_JIT else intrinsic(_word_at)
+
+
+LANES = 16
+
+
+def _lanes_within(typingctx: Any, lo: Any, hi: Any, place: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = ir.VectorType(ir.IntType(32), LANES)
+
+        def bounds(number: int) -> Any:
+            data = context.make_array(signature.args[number])(context, builder, arguments[number]).data
+            at = builder.bitcast(builder.gep(data, [arguments[2]]), lanes.as_pointer())
+            loaded = builder.load(at)
+            loaded.align = 4
+            return loaded
+
+        none = ir.Constant(lanes, ir.Undefined)
+        one = builder.insert_element(none, arguments[3], ir.IntType(32)(0))
+        all_lanes = builder.shuffle_vector(one, none, ir.Constant(lanes, [0] * LANES))
+        above = builder.icmp_signed("<=", bounds(0), all_lanes)
+        below = builder.icmp_signed("<=", all_lanes, bounds(1))
+        bits = builder.bitcast(builder.and_(above, below), ir.IntType(LANES))
+        return builder.zext(bits, ir.IntType(32))
+
+    return types.uint32(lo, hi, types.int64, types.int32), generate
+
+
+def _plain_lanes_within(lo: Any, hi: Any, place: Scalar, value: Scalar) -> np.uint32:
+    """Bit k is set if lo[place + k] <= value <= hi[place + k], places counted over the whole array."""
+    low, high = (bounds.reshape(-1)[place : place + LANES] for bounds in (lo, hi))
+    return np.uint32(sum(1 << lane for lane in range(LANES) if low[lane] <= value <= high[lane]))
+
+
+lanes_within: Any = _plain_lanes_within if config.DISABLE_JIT else intrinsic(_lanes_within)
 
 
 def _prefetch(typingctx: Any, array: Any, place: Any) -> tuple[Any, Callable[..., Any]]:

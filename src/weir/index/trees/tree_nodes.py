@@ -21,11 +21,14 @@ import numpy.typing as npt
 
 from weir.index.box_tables import Int32s, Int64s, Uint8s
 from weir.index.jit import Scalar
-from weir.index.meeting.lean import lean
+from weir.index.meeting.instructions import LANES, lanes_within, prefetch
+from weir.index.meeting.lean import lean, thin
 
-FANOUT = 16
+FANOUT = LANES
 FREE_LO, FREE_HI = -1, np.iinfo(np.int32).max
 UNUSED_LO, UNUSED_HI = np.iinfo(np.int32).max, np.iinfo(np.int32).min
+
+_ASKED = 3  # dimensions whose bounds are asked for ahead: most nodes are left after fewer
 
 Uint32s = npt.NDArray[np.uint32]
 
@@ -143,17 +146,24 @@ def free_lane(nodes: Nodes, node: Scalar) -> Scalar:
     return lane_of(nodes, node, -1)
 
 
-@lean
+@thin
+def ask_for(lo: Int32s, hi: Int32s, node: Scalar, dims: Int32s) -> None:
+    """Have the bounds of a node's lanes in the first dimensions on their way, for whoever looks at it soon."""
+    first = np.int64(node) * lo.shape[1]
+    for j in range(min(len(dims), _ASKED)):
+        place = (first + np.int64(dims[j])) * FANOUT
+        prefetch(lo, place)
+        prefetch(hi, place)
+
+
+@thin
 def hit_lanes(lo: Int32s, hi: Int32s, node: Scalar, dims: Int32s, values: Int32s, lanes: Scalar) -> Scalar:
     """Which of some lanes, as bits, contain an event in the dimensions `dims`; `values` are its ranks by dimension."""
+    left = np.uint32(lanes)
+    first = np.int64(node) * lo.shape[1]
     for j in range(len(dims)):
-        d = dims[j]
-        value = values[d]
-        inside = np.uint32(0)
-        for lane in range(FANOUT):
-            is_in = (lo[node, d, lane] <= value) & (value <= hi[node, d, lane])
-            inside |= np.uint32(is_in) << np.uint32(lane)
-        lanes &= inside
-        if lanes == 0:
+        d = np.int64(dims[j])
+        left &= lanes_within(lo, hi, (first + d) * FANOUT, values[d])
+        if left == 0:
             break
-    return lanes
+    return left

@@ -29,9 +29,10 @@ from weir.index.box_tables import Int32s, Int64s, Uint8s
 from weir.index.jit import Scalar
 from weir.index.meeting.instructions import lowest_bit
 from weir.index.meeting.lean import lean
-from weir.index.trees.tree_nodes import FANOUT, N_NODES, ROOT, Nodes, Uint32s, hit_lanes
+from weir.index.trees.tree_nodes import FANOUT, N_NODES, ROOT, Nodes, Uint32s, ask_for, hit_lanes
 
 LEVELS_MAX = 64  # a tree that is built has 8 for 4 billion boxes; one that grew is less full
+AHEAD = 4  # nodes of a list that are asked for before they are looked at
 _TRIED_EVERY = 64  # times that a step goes through the list before it tries the inner nodes again
 
 
@@ -144,6 +145,7 @@ def _descend(nodes: Nodes, dims: Int32s, values: Int32s, marked: Marked) -> None
                 stack[top, 0] = child[node, own]
                 stack[top, 1] = own
                 top += 1
+                ask_for(lo, hi, child[node, own], dims)
     _close(marked, 0, n, LEVELS_MAX - 1)
     marked.sizes[0] = n
 
@@ -169,6 +171,7 @@ def _narrow(nodes: Nodes, dims: Int32s, values: Int32s, marked: Marked, s: Scala
             continue
         lanes = lanes_of[k]
         if at == 0:
+            ask_for(lo, hi, node_of[min(k + AHEAD, marked.sizes[s - 1] - 1)], dims)
             lanes = hit_lanes(lo, hi, node, dims, values, lanes)
             if lanes != 0:
                 n = _append(marked, s, n, node, marked.lane[s - 1, k], at, lanes)
