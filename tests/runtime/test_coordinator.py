@@ -20,6 +20,7 @@ from tests.runtime.simulation.stage import SimulatedJobs, Violation
 from tests.runtime.simulation.world import Outcome, Parts, World, simulate, simulated_time
 from weir.errors import WeirError
 from weir.runtime import faults
+from weir.store import inbox as inbox_module
 from weir.store.files import Files
 from weir.store.ledger import Ledger, Plan
 from weir.store.registry import Registry
@@ -103,6 +104,18 @@ def test_a_broken_copy_is_caught(broken: str) -> None:
     with pytest.raises(Violation) as raised:
         simulate(caught[0], STEPS, BROKEN[broken])
     assert f"seed {caught[0]}, steps:" in raised.value.__notes__[0]
+
+
+@pytest.mark.slow
+def test_a_release_that_forgets_who_waits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pusher that slept while its ticket was consumed would push its rows a second time."""
+    remember = inbox_module.Release
+
+    def forget(index: int, end: int, waiting: dict[int, str], forgotten: int) -> inbox_module.Release:
+        return remember(index, end, {}, forgotten)
+
+    monkeypatch.setattr(inbox_module, "Release", forget)
+    assert any(notices(seed, Parts()) for seed in range(SEEDS)), "no history noticed"
 
 
 def notices(seed: int, parts: Parts) -> bool:

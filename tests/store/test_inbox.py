@@ -12,6 +12,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from weir.errors import StoreError
+from weir.store import inbox as inbox_module
+from weir.store.check import check
 from weir.store.documents import ROOT, create_document
 from weir.store.files import Data, Files, LocalFiles, ObjectFiles
 from weir.store.inbox import Inbox, release_path, ticket_path
@@ -146,6 +148,86 @@ def test_a_push_that_was_consumed_before_its_pusher_woke_up_is_not_pushed_again(
     assert sleeper.push("trade", rows(9)) == 0
     assert Inbox(files).next(0) == 3
     assert sleeper.push("trade", rows(4)) == 3
+
+
+def test_releases_do_not_grow(files: Files) -> None:
+    """Neither in number nor in size, however many there were; and every process finds the newest."""
+    inbox, old = Inbox(files), Inbox(files)
+    for n in range(60):
+        assert inbox.push("trade", rows(n)) == n
+        assert inbox.release(n + 1) == 2
+        if n == 2:
+            assert old.released() == 3
+    left = sorted(e.path for e in files.list("inbox"))
+    assert left == [release_path(58), release_path(59)]
+    assert sorted(e.path for e in files.list("seals/inbox")) == [f"seals/{path}" for path in left]
+    assert max(e.size for e in files.list("inbox")) < 300
+    assert old.released() == Inbox(files).released() == 60
+    assert Inbox(files).push("trade", rows(1)) == old.push("trade", rows(2)) - 1 == 60
+    assert not check(files).wrong.keys() - {"weir.json"}  # there is no weir around this inbox
+
+
+def test_who_waits_is_named_until_it_is_done(files: Files) -> None:
+    """A pusher sleeps after its ticket while that is consumed, through many releases."""
+    seen = []
+
+    def meanwhile() -> None:
+        for n in range(1, 9):
+            assert Inbox(files).push("trade", rows(n)) == n
+            Inbox(files).release(n + 1)
+        assert Inbox(files).ticket(0) is None
+        seen.append(Inbox(files)._refresh().waiting)
+
+    sleeper = Inbox(Interrupted(files, meanwhile, before=False))  # type: ignore[arg-type]  # the rest is forwarded
+    assert sleeper.push("trade", rows(9)) == 0
+    assert [list(waiting) for waiting in seen] == [[0]]
+    assert Inbox(files).push("trade", rows(10)) == 9
+    assert files.exists("seals/inbox/000000000000"), "it has told that it is done"
+    Inbox(files).release(10)
+    assert not Inbox(files)._refresh().waiting
+    assert not [e.path for e in files.list("seals/inbox") if "released" not in e.path]
+
+
+def test_of_pushers_that_died_the_newest_are_named(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox_module, "WAITING_MAX", 3)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    def meanwhile() -> None:
+        for n in range(1, 6):
+            with pytest.raises(KeyboardInterrupt):
+                Inbox(Interrupted(files, die, before=False)).push("trade", rows(n))  # type: ignore[arg-type]  # forwarded
+            Inbox(files).release(n + 1)
+
+    sleeper = Inbox(Interrupted(files, meanwhile, before=False))  # type: ignore[arg-type]  # the rest is forwarded
+    with pytest.raises(StoreError, match="it is not known whether its rows were taken"):
+        sleeper.push("trade", rows(0))
+    assert list(Inbox(files)._refresh().waiting) == [3, 4, 5]
+    assert sleeper.push("trade", rows(7)) == 6
+
+
+def test_a_vacuum_that_slept_harms_nothing(files: Files) -> None:
+    """Its release comes when that number was used, followed and removed: nobody believes it."""
+    for n in range(6):
+        Inbox(files).push("trade", rows(n))
+
+    class SlowRelease(Interrupted):
+        def create(self, path: str, data: Data, *, durable: bool = True) -> bool:
+            if self.armed and path == release_path(0):
+                self.armed = False
+                self.between()
+            return self.files.create(path, data, durable=durable)
+
+    def meanwhile() -> None:
+        for n in range(4):
+            Inbox(files).release(n + 1)
+
+    slow = Inbox(SlowRelease(files, meanwhile, before=True))  # type: ignore[arg-type]  # the rest is forwarded
+    slow.release(5)
+    assert Inbox(files).released() == slow.released() == 5
+    assert [Inbox(files).ticket(n) is None for n in range(7)] == [True] * 5 + [False, True]
+    assert sorted(e.path for e in files.list("inbox/released")) == [release_path(3), release_path(4)]
 
 
 def require_three(files: Files) -> None:

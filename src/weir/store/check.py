@@ -13,10 +13,10 @@ from weir.errors import StoreError, WeirError
 from weir.store.catalog import WEIR, identity
 from weir.store.catalog import path_of as catalog_path
 from weir.store.data_files import checked_path, forget_checks, said_of
-from weir.store.documents import ROOT, read_document
+from weir.store.documents import ROOT, numbers_in, read_document
 from weir.store.files import Files
 from weir.store.folds import fold_path, folds
-from weir.store.inbox import Inbox
+from weir.store.inbox import RELEASED, Inbox, release_path
 from weir.store.ledger import Ledger, done_path, plan_path
 from weir.store.registry import path_of as registry_path
 from weir.store.segment_files import map_arrays
@@ -118,6 +118,8 @@ def _ledger(files: Files, found: Findings) -> None:
 
 def _inbox(files: Files, found: Findings) -> None:
     inbox = Inbox(files)
+    for index in numbers_in(files, RELEASED)[-2:]:
+        _document(files, release_path(index), None, found)
     try:
         for number in range(inbox.released(), _last(files, "inbox") + 1):
             ticket = inbox.ticket(number)

@@ -7,8 +7,8 @@ The seal is the SHA-256 of the path, the seal before and the body. So a document
 another does not have its seal, and one that was lost and written again with another content breaks the chain at the
 next. What a chain alone cannot show is that its *last* document is gone. Hence the witness: after a document is
 created, its seal is written once more to `seals/<path>`. A reader that finds no document looks there; a witness without
-its document is an error, never the end of the chain. (Should a process die between the two, the next document of the
-chain is the witness.)
+its document is an error, never the end of the chain. (Should a process die between the two, or the disk be full, the
+next document of the chain is the witness.)
 
 Invariants: a document is created once and never changes; its witness is created after it and removed before it. Cost:
 192 bytes, a hash (1 GB/s) and an unsynced file of 64 bytes a document; a probe for each look that finds nothing new.
@@ -16,6 +16,7 @@ Invariants: a document is created once and never changes; its witness is created
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import NamedTuple
 
@@ -66,14 +67,24 @@ def unsealed(path: str, data: Data) -> Document:
     return Document(body, seal, before)
 
 
-def create_document(files: Files, path: str, before: str, body: Data) -> str | None:
-    """Create a document, put-if-absent; its seal, or None if the name is taken."""
+def create_document(files: Files, path: str, before: str, body: Data, *, is_witnessed: bool = True) -> str | None:
+    """Create a document, put-if-absent; its seal, or None if the name is taken.
+
+    `is_witnessed`: its witness is written, too; else the caller does that.
+    """
     data = sealed(path, before, body)
     if not files.create(path, data):
         return None
     seal = seal_of_bytes(data)
-    files.create(witness_path(path), seal.encode(), durable=False)
+    if is_witnessed:
+        create_witness(files, path, seal)
     return seal
+
+
+def create_witness(files: Files, path: str, seal: str) -> None:
+    """Write down that a document exists. It does, whether that can be written or not, so a full disk is no error."""
+    with contextlib.suppress(StoreError):
+        files.create(witness_path(path), seal.encode(), durable=False)
 
 
 def seal_of_bytes(data: Data) -> str:
@@ -115,3 +126,9 @@ def delete_document(files: Files, path: str) -> None:
 
 def witness_path(path: str) -> str:
     return f"seals/{path}"
+
+
+def numbers_in(files: Files, folder: str) -> list[int]:
+    """The numbers of documents in a folder, ascending; also of those of which only the witness is left."""
+    names = {e.path.rpartition("/")[2] for place in (folder, witness_path(folder)) for e in files.list(place)}
+    return sorted(int(name) for name in names if name.isdigit())

@@ -17,7 +17,7 @@ repeated, may race, and may die half-way. Listings are hints: what one misses is
 from __future__ import annotations
 
 from weir.errors import StoreError
-from weir.store.documents import RESTORE, Document, create_document, delete_document, read_document
+from weir.store.documents import RESTORE, Document, create_document, delete_document, numbers_in, read_document
 from weir.store.files import Files, reach
 
 FOLDER = "ledger/folds"
@@ -29,8 +29,7 @@ def fold_path(batch: int) -> str:
 
 def folds(files: Files) -> list[int]:
     """The batches after which there are folds, ascending."""
-    names = {e.path.rpartition("/")[2] for place in (FOLDER, f"seals/{FOLDER}") for e in files.list(place)}
-    return sorted(int(name) for name in names if name.isdigit())
+    return numbers_in(files, FOLDER)
 
 
 def newest_fold(files: Files, above: int) -> tuple[int, Document] | None:

@@ -2,26 +2,33 @@
 
     inbox/data/000000000042-<token>.arrow   the rows, an uncompressed Arrow IPC file, written for ticket 42
     inbox/000000000042                      the ticket: {stream, path, rows}; its number orders all pushes
-    inbox/released/000000000003             tickets [first, next) are consumed and gone; their tokens in order
+    inbox/released/000000000003             tickets below `next` are consumed and gone; whose pushers are `waiting`
 
-Both are sealed documents (`weir.store.documents`), and the data file's name says its checksum. A ticket does not
-follow the one before it: a push waits for nobody, and tickets go as they are consumed. Its witness tells that one is
-lost.
+Tickets and releases are sealed documents (`weir.store.documents`), and the data file's name says its checksum. A ticket
+does not follow the one before it: a push waits for nobody, and tickets go as they are consumed. Its witness tells that
+one is lost.
 
 A push is acknowledged when its ticket exists; the data file is durable before that. Tickets have no gaps. A
 reader starts at the ledger's `inbox_next`, since older tickets may be released.
 
 Deleting tickets frees their numbers again, and a pusher that slept through the release could create ticket 42
-a second time: acknowledged, and never read. So a release first writes down which tokens it releases, and a
-pusher that got its ticket then looks at the newest release. If its number lies below, either the list names
-its token (the push was taken and is consumed) or it does not (the number was dead: push again, with a higher one).
-Exactly one of the two is true, because the list is durable before the first ticket is deleted.
+a second time: acknowledged, and never read. So a pusher that got its ticket looks at the newest release, and only then
+writes the ticket's witness. If its number lies below `next`, the ticket was consumed, or the number was dead when the
+pusher took it. The release tells which: it names the number and the token of every consumed ticket that had no
+witness yet. A named pusher is done, another one pushes again, with a higher number. The release is durable before the
+first ticket is deleted, and nobody but a pusher that is done writes a witness, so exactly one of the two is true.
+
+A release has everything that releases before it still have to say: a pusher stays named until its witness is seen. So
+only the newest one counts, and all but the last two are removed. Pushers that died between ticket and witness stay
+named; of those the newest WAITING_MAX are kept. Who comes back when its place in the list is gone is told that nobody
+knows. A vacuum that slept may create a release under a number that was removed: nobody believes it, because a higher
+one exists.
 
 Data files carry the number they were written for: one whose ticket names another file, or is released, can
 never be named any more. That, and not its age, is what lets vacuum remove it while pushers sleep.
 
-Cost: two durable files a push, O(log pushes) probes for a process's first push, three after that; a conflict
-writes the data once more. A released ticket costs 35 bytes for ever.
+Cost: two durable files a push, O(log pushes) probes for a process's first push, three after that, and two listings of a
+few names; a conflict writes the data once more. A released ticket costs nothing.
 """
 
 from __future__ import annotations
@@ -40,15 +47,20 @@ from weir.store.documents import (
     RESTORE,
     ROOT,
     create_document,
+    create_witness,
     delete_document,
     exists_document,
+    numbers_in,
     read_document,
+    witness_path,
 )
 from weir.store.files import Files, reach
 from weir.store.ledger import last_number
 from weir.store.row_files import read_table
 
-FORMAT = 2
+FORMAT = 3
+RELEASED = "inbox/released"
+WAITING_MAX = 1_000  # pushers that died between ticket and witness, of which a release keeps 50 bytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +75,12 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Tickets first … next − 1 are consumed and may be gone."""
+    """Tickets below `next` are consumed and may be gone."""
 
-    first: int
+    index: int  # its own number; −1: nothing was released yet
     next: int
-    tokens: tuple[str, ...]
+    waiting: dict[int, str]  # number → token of consumed tickets whose pushers may not know it
+    forgotten: int  # below this number `waiting` may lack some
 
 
 class Inbox:
@@ -75,10 +88,9 @@ class Inbox:
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self._lock = threading.Lock()  # over the newest release and its floor, which belong together
+        self._lock = threading.Lock()  # over the newest release, which never goes back
         self._last = -1  # the highest ticket known to have existed
-        self._released = -1  # the highest release known to exist
-        self._floor = 0  # tickets below this are released, as far as we know
+        self._newest = Release(-1, 0, {}, 0)  # as far as we know
 
     def push(self, stream: str, table: pa.Table) -> int:
         """Store rows; returns the ticket's number. They are durable and will be read exactly once."""
@@ -86,35 +98,47 @@ class Inbox:
         number = self.next(self._last + 1)
         while True:
             path = data_path("inbox/data", number, data)
-            token = token_of(path)
             self.files.write(path, data)
-            ticket = {"format": FORMAT, "stream": stream, "path": path, "rows": table.num_rows}
-            if not self._create(ticket_path(number), ticket):
+            content = _dump({"stream": stream, "path": path, "rows": table.num_rows})
+            seal = create_document(self.files, ticket_path(number), ROOT, content, is_witnessed=False)
+            if seal is None:
                 self.files.delete(path)
                 number = self.next(number + 1)
                 continue
-            self._refresh_floor()
-            if number >= self._floor or self._was_released(number, token):
+            newest = self._refresh()
+            if number >= newest.next or newest.waiting.get(number) == token_of(path):
+                create_witness(self.files, ticket_path(number), seal)
                 self._last = max(self._last, number)
                 return number
-            number = self.next(self._floor)  # that number was dead: nobody reads its ticket
+            if number < newest.forgotten:
+                raise StoreError(
+                    f"ticket {number} was released while this push slept, and it is not known whether its rows were "
+                    "taken",
+                    hint="look whether they are there before you push them again",
+                )
+            number = self.next(newest.next)  # that number was dead: nobody reads its ticket
 
     def ticket(self, number: int) -> Ticket | None:
         """The ticket, or None if it was not pushed yet, or is released."""
         path = ticket_path(number)
         try:
-            found = self._read(path)
+            found = read_document(self.files, path)
         except StoreError:
             if number >= self.released():
                 raise
             return None  # it is released: whoever pushed it wrote its witness late
-        return None if found is None else Ticket(number, *_fields(path, found, "stream", "path", "rows"))
+        return None if found is None else Ticket(number, *_fields(path, found.body, "stream", "path", "rows"))
 
     def next(self, start: int) -> int:
         """The first number at or after `start` that has no ticket and never had one."""
-        self._refresh_floor()
-        known = max(start, self._floor) - 1
-        return last_number(lambda n: exists_document(self.files, ticket_path(n)), known) + 1
+        while True:
+            floor = self.released()
+            try:
+                known = max(start, floor) - 1
+                return last_number(lambda n: exists_document(self.files, ticket_path(n)), known) + 1
+            except StoreError:
+                if self.released() == floor:
+                    raise  # else it is released: whoever pushed it wrote its witness late
 
     def read(self, ticket: Ticket) -> pa.Table:
         """The rows of a push, memory-mapped."""
@@ -124,24 +148,36 @@ class Inbox:
         """Forget the tickets below a number and their rows. Only after the batches that read them are done
         and Spark has logged their commit. Returns how many files were deleted; safe to repeat, or to race.
         """
-        self._refresh_floor()
-        if below > self._floor:
-            tokens = []
-            for number in range(self._floor, below):
-                ticket = self.ticket(number)
-                if ticket is None:
-                    self._refresh_floor()  # somebody else released it meanwhile
-                    if number < self._floor:
-                        return self.release(below)
-                    raise StoreError(f"ticket {number} is missing, yet not released", hint=RESTORE)
-                tokens.append(token_of(ticket.path))
-            content = {"format": FORMAT, "first": self._floor, "next": below, "tokens": tokens}
-            path = release_path(self._released + 1)
-            if not self._create(path, content):
-                return self.release(below)
-            self._refresh_floor()
-            reach("mid-release")
+        while below > (before := self._refresh()).next:
+            content = self._release_of(before, below)
+            if content is not None:
+                path = release_path(before.index + 1)
+                if create_document(self.files, path, ROOT, content) is not None:
+                    self._refresh()
+                    reach("mid-release")
         return self._delete_released()
+
+    def _release_of(self, before: Release, below: int) -> bytes | None:
+        """What the next release says; None if somebody else has released some of it meanwhile."""
+        witnessed = self._witnessed()  # what a listing misses waits for the next release
+        waiting = {number: token for number, token in before.waiting.items() if number not in witnessed}
+        for number in range(before.next, below):
+            ticket = self.ticket(number)
+            if ticket is None:
+                if number < self.released():
+                    return None
+                raise StoreError(f"ticket {number} is missing, yet not released", hint=RESTORE)
+            if number not in witnessed:
+                waiting[number] = token_of(ticket.path)
+        numbers = sorted(waiting)
+        kept = numbers[-WAITING_MAX:]
+        forgotten = max(before.forgotten, kept[0] if len(kept) < len(numbers) else 0)
+        return _dump({"next": below, "waiting": [[n, waiting[n]] for n in kept], "forgotten": forgotten})
+
+    def _witnessed(self) -> set[int]:
+        """The numbers of tickets whose pushers are done."""
+        names = (entry.path.removeprefix("seals/inbox/") for entry in self.files.list("seals/inbox"))
+        return {int(name) for name in names if name.isdigit()}
 
     def dead_data(self) -> list[str]:
         """Data files that no ticket can ever name: what crashed pushes and lost races left behind."""
@@ -157,57 +193,56 @@ class Inbox:
 
     def released(self) -> int:
         """Tickets below this number are released."""
-        self._refresh_floor()
-        return self._floor
+        return self._refresh().next
 
-    def _refresh_floor(self) -> None:
-        with self._lock:
-            last = last_number(lambda n: exists_document(self.files, release_path(n)), self._released)
-            if last > self._released:
+    def _refresh(self) -> Release:
+        """The newest release: a listing says where to begin to look, in case that older ones are removed."""
+        while True:
+            listed = numbers_in(self.files, RELEASED)
+            try:
+                known = max([self._newest.index, *listed])
+                last = last_number(lambda n: exists_document(self.files, release_path(n)), known)
+                if last <= self._newest.index:
+                    return self._newest
                 newest = self._release(last)
-                self._released, self._floor = last, newest.next
-                self._last = max(self._last, newest.next - 1)
+            except StoreError:
+                if numbers_in(self.files, RELEASED) == listed:
+                    raise
+                continue  # it was removed for newer ones
+            with self._lock:
+                if newest.index > self._newest.index:
+                    self._newest = newest
+                    self._last = max(self._last, newest.next - 1)
 
     def _release(self, index: int) -> Release:
         path = release_path(index)
-        found = self._read(path)
+        found = read_document(self.files, path)
         if found is None:
             raise StoreError(f"{path} is missing", hint=RESTORE)
-        first, end, tokens = _fields(path, found, "first", "next", "tokens")
-        return Release(first, end, tuple(tokens))
-
-    def _was_released(self, number: int, token: str) -> bool:
-        """Whether a ticket below the floor is ours and consumed. Looks back from the newest release."""
-        for index in range(self._released, -1, -1):
-            release = self._release(index)
-            if number >= release.first:
-                return number < release.next and release.tokens[number - release.first] == token
-        return False
+        end, waiting, forgotten = _fields(path, found.body, "next", "waiting", "forgotten")
+        return Release(index, end, dict(waiting), forgotten)
 
     def _delete_released(self) -> int:
-        """Remove what releases name. By listing, so that a release that died half-way is finished too."""
+        """Remove what is released. By listing, so that a release that died half-way is finished too."""
+        newest = self._newest
         deleted = 0
         for entry in list(self.files.list("inbox")):
             name = entry.path.removeprefix("inbox/")
-            if name.isdigit() and int(name) < self._floor:
+            if name.isdigit() and int(name) < newest.next:
                 ticket = self.ticket(int(name))
                 if ticket is not None:
                     self.files.delete(ticket.path)
-                    delete_document(self.files, entry.path)
+                    if int(name) in newest.waiting:
+                        self.files.delete(entry.path)  # not its witness: that tells the next release who is done
+                    else:
+                        delete_document(self.files, entry.path)
                     deleted += 2
-        for entry in list(self.files.list("seals/inbox")):  # pushers that slept wrote their witness after the release
-            name = entry.path.removeprefix("seals/inbox/")
-            if name.isdigit() and int(name) < self._floor:
-                self.files.delete(entry.path)
+        for number in self._witnessed():  # pushers that slept write theirs after the release
+            if number < newest.next and number not in newest.waiting:
+                self.files.delete(witness_path(ticket_path(number)))
+        for index in numbers_in(self.files, RELEASED)[:-2]:
+            delete_document(self.files, release_path(index))
         return deleted
-
-    def _create(self, path: str, content: dict[str, Any]) -> bool:
-        body = json.dumps(content, separators=(",", ":")).encode()
-        return create_document(self.files, path, ROOT, body) is not None
-
-    def _read(self, path: str) -> bytes | None:
-        found = read_document(self.files, path)
-        return None if found is None else bytes(found.body)
 
 
 def ticket_path(number: int) -> str:
@@ -215,7 +250,7 @@ def ticket_path(number: int) -> str:
 
 
 def release_path(index: int) -> str:
-    return f"inbox/released/{index:012d}"
+    return f"{RELEASED}/{index:012d}"
 
 
 def token_of(path: str) -> str:
@@ -223,10 +258,14 @@ def token_of(path: str) -> str:
     return path.rpartition("/")[2].partition("-")[2].partition("-")[0]
 
 
-def _fields(path: str, data: bytes, *names: str) -> list[Any]:
+def _dump(content: dict[str, Any]) -> bytes:
+    return json.dumps({"format": FORMAT, **content}, separators=(",", ":")).encode()
+
+
+def _fields(path: str, data: memoryview, *names: str) -> list[Any]:
     """The named fields of a document."""
     try:
-        content = json.loads(data)
+        content = json.loads(bytes(data))
         if content["format"] != FORMAT:
             raise StoreError(f"{path} has format {content['format']}, this version reads {FORMAT}")
         return [content[name] for name in names]

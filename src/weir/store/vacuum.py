@@ -62,15 +62,17 @@ def vacuum(
     `inbox_committed`: the `inbox_next` of the newest batch that Spark is known to have committed. `segments_in_use`:
     files of query segments that the job works with; None: not known, all stay.
     """
-    inbox = Inbox(files)
-    consumed = inbox.release(min(state.inbox_next, inbox_committed))
+    # First what goes without a document being written: the disk may be full.
     expired, orphans = _remove_data(files, state, now_wall_s - settings.orphan_grace_s)
+    inbox = Inbox(files)
     orphans += _remove(inbox.dead_data(), files)
     old_s = now_wall_s - max(settings.orphan_grace_s, TEMPORARY_S_MIN)
     temporary = _remove([e.path for e in files.list(TEMPORARY) if e.mtime_s < old_s], files)
+    cached = _remove_caches(files, now_wall_s, settings, segments_in_use)
+    consumed = inbox.release(min(state.inbox_next, inbox_committed))
     if settings.fold_every_batches and state.last >= 0:
         create_fold(files, state.last, state.head, state.to_json(), settings.fold_every_batches)
-    return Removed(expired, orphans, consumed, temporary, _remove_caches(files, now_wall_s, settings, segments_in_use))
+    return Removed(expired, orphans, consumed, temporary, cached)
 
 
 def _remove_caches(files: Files, now_s: float, settings: Settings, in_use: frozenset[str] | None) -> int:

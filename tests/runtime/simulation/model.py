@@ -71,6 +71,7 @@ class Model:
         self.acknowledged_pushes: dict[int, list[int]] = {}  # ticket → uids
         self.matches = 0
         self.folds: list[int] = []  # batches
+        self.releases: list[int] = []  # of the inbox
 
     # every successful creation and every deletion comes through here
 
@@ -88,6 +89,8 @@ class Model:
             self._finished(int(name.removesuffix(".done")), json.loads(data))
         elif path.startswith("inbox/data/"):
             self.data[path] = rows_of(from_ipc(data, path))
+        elif path.startswith("inbox/released/"):
+            self.releases.append(int(name.removeprefix("released/")))
         elif folder == "inbox" and name.isdigit():
             self._pushed(int(name), json.loads(data))
 
@@ -116,6 +119,9 @@ class Model:
         elif path.startswith("inbox/data/"):
             for number, (_, _, data) in self.tickets.items():
                 require(data != path or number < gone_tickets, "data that Spark may ask for was deleted", number)
+        elif path.startswith("inbox/released/"):
+            newer = sum(release > int(path[-12:]) for release in self.releases)
+            require(newer >= 2, "a release was deleted that is not followed by two", path, self.releases)
         elif path.startswith("inbox/") and path[6:].isdigit():
             require(int(path[6:]) < gone_tickets, "a ticket that Spark may ask for was deleted", path)
 

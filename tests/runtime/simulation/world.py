@@ -334,6 +334,8 @@ class World:
         waiting = f"inbox/data/{len(self.model.tickets):012d}"  # of a pusher that may only be asleep
         left = {e.path for e in self.inner.list("inbox/data") if e.path < waiting}
         require(not left, "pushed data is left after a vacuum", left)
+        left = {e.path for e in self.inner.list("inbox/released")}
+        require(len(left) <= 2, "releases are left after a vacuum", left)
 
 
 STEPS: dict[str, Callable[[World], None]] = {
