@@ -21,7 +21,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import MemoryStore, ObjectStore, from_url
 
 from weir.errors import DiskError, OpenError, StoreError
+from weir.store.copies import Copies
 
 Data: TypeAlias = bytes | bytearray | memoryview
 
@@ -285,7 +285,7 @@ class ObjectFiles:
     def __init__(self, store: ObjectStore, location: str = "memory:///", cache: Path | None = None) -> None:
         self._store = store
         self._location = location
-        self._cache = cache or _host_cache(location)
+        self._copies = Copies(location, cache)
 
     @property
     def location(self) -> str:
@@ -350,32 +350,22 @@ class ObjectFiles:
             pass
         except (OSError, BaseError) as error:
             raise self._failed("delete", path, error) from error
-        with contextlib.suppress(OSError):
-            os.unlink(self._cache / path)  # a process that has it mapped keeps it; nobody maps it anew
+        self._copies.drop(path)
 
     def local_path(self, path: str) -> Path | None:
-        copy = self._cache / path
-        if copy.exists():
+        copy = self._copies.find(path)
+        if copy is not None:
             return copy
         data = self.read(path)
         if data is None:
             return None
-        try:
-            _make_private(self._cache)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            temporary = copy.with_name(f".{copy.name}.{unique()}")
-            try:
-                temporary.write_bytes(data)
-                temporary.rename(copy)  # names are immutable, so a race replaces equal bytes
-            finally:
-                temporary.unlink(missing_ok=True)
-        except OSError as error:
-            hint = f"the cache of this host is {self._cache}; free some space there, or delete it, and run again"
-            raise StoreError(f"cannot copy '{path}': {error.strerror or error}", hint=hint) from error
+        copy = self._copies.add(path, data)
+        with contextlib.suppress(StoreError):  # dead copies that are not found now are found another time
+            self._copies.drop_dead(lambda folder: (entry.path for entry in self.list(folder)))
         return copy
 
     def has_copy(self, path: str) -> bool:
-        return (self._cache / path).exists()
+        return self._copies.find(path) is not None
 
     @property
     def _remote(self) -> bool:
@@ -385,19 +375,6 @@ class ObjectFiles:
         reason = str(error).strip().split("\n")[0]
         hint = "check the address, the credentials and the network, and run again"
         return StoreError(f"cannot {verb} '{path}' in {self._location}: {reason}", hint=hint)
-
-
-def _host_cache(location: str) -> Path:
-    """One private folder for each location, shared by all processes of this user on this host."""
-    digest = hashlib.sha256(location.encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"weir-{os.getuid()}-{digest}"
-
-
-def _make_private(folder: Path) -> None:
-    """A folder under the shared temporary one that nobody else can have prepared for us, or look into."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise OSError(errno.EACCES, f"{folder} belongs to somebody else")
 
 
 def open_files(location: str) -> Files:
