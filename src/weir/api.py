@@ -372,10 +372,11 @@ class Weir:
         return self.inbox.push(defined.name, table)
 
     def late(self, stream: str) -> pa.Table:
-        """Rows of a stream that were not taken, with the column `weir_reason`: late, future, null time, reserved value.
+        """Rows of a stream that were not taken, with the column `weir_reason`.
 
-        A row is late if it is older than the stream's `keep`, counted back from the clock. Such rows are kept for
-        `late_keep_s` seconds; `progress` goes on counting them.
+        It says late, future, null time, reserved value or not UTF-8. A row is late if it is older than the stream's
+        `keep`, counted back from the clock. Such rows are kept for `late_keep_s` seconds; `progress` goes on counting
+        them.
         """
         defined = self._stream(stream, StreamError)
 

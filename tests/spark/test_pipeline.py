@@ -135,6 +135,34 @@ def test_a_streaming_dataframe_joins_a_running_weir(trading: weir.Weir, spark: S
         elsewhere.run(available_now=True)
 
 
+def test_texts_that_are_no_utf8_stop_nobody(trading: weir.Weir, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes any bytes for a text. Such rows are not taken; all others, and all queries, go on."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    frame = (
+        spark.readStream.schema("bytes string, bid double, ts timestamp").json(str(folder))
+        .selectExpr("CAST(unhex(bytes) AS STRING) AS symbol", "bid", "ts")
+    )  # fmt: skip
+    trading.stream("quote", frame, time="ts", keep="1 hour")
+    texts = ("symbol = 'A'", "symbol LIKE '%A%'", "upper(symbol) = 'A'", "symbol <> 'B'", "length(symbol) = 1")
+    queries = [trading.register(f"SELECT symbol, bid FROM quote WHERE {text}") for text in texts]
+    joined = trading.register("SELECT q.bid FROM quote q JOIN trade t ON q.symbol = t.name")
+    for batch in range(2):
+        rows = [("41", 1), ("FF41", 2), ("C3A9", 3), ("41C3", 4)]  # A, no UTF-8, é, a cut é
+        (folder / f"{batch}.json").write_text(
+            "".join(f'{{"bytes":"{h}","bid":{10 * batch + b},"ts":"2026-03-01T12:00:00Z"}}\n' for h, b in rows)
+        )
+        trading.push("trade", [row("A", 1)])
+        trading.run(available_now=True)
+    found = [[(r["symbol"], r["bid"]) for r in query.fetch().to_pylist()] for query in queries]
+    a, e = [("A", 1.0), ("A", 11.0)], [("é", 3.0), ("é", 13.0)]
+    assert [sorted(rows) for rows in found] == [a, a, a, sorted(a + e), sorted(a + e)]
+    assert sorted(r["bid"] for r in joined.fetch().to_pylist()) == [1.0, 1.0, 11.0, 11.0]
+    late = [(r["symbol"], r["bid"], r["weir_reason"]) for r in trading.late("quote").to_pylist()]
+    assert late == [(s, 10.0 * b + n, "not UTF-8") for b in range(2) for s, n in (("\ufffdA", 2), ("A\ufffd", 4))]
+    assert trading.queries()["reason"].null_count == len(queries) + 1, "no query is to blame"
+
+
 def test_the_sink_gets_matches_with_their_rows(trading: weir.Weir) -> None:
     low = trading.register("SELECT name FROM trade WHERE price < 10")
     high = trading.register("SELECT name FROM trade WHERE price > 5")

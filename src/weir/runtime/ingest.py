@@ -28,6 +28,9 @@ REPORT_DDL = (
 )
 REPORT = schema_of(REPORT_DDL)
 RESERVED = -(2**63)
+REASONS = ("", "late", "future", "null time", "reserved value", "not UTF-8")
+NOT_UTF8 = REASONS.index("not UTF-8")
+LOOKED_THROUGH = 64  # texts that are looked at one by one, once Arrow has said that some of them are wrong
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,13 @@ class IngestTask:
     dropped: frozenset[str] = frozenset()  # streams whose rows are not wanted any more, in lower case
 
 
-def judge(rows: pa.Table, stream: Stream, task: IngestTask) -> tuple[pa.Table, pa.Table | None, dict[str, int]]:
-    """Split rows into accepted ones and rejected ones with a reason; also the count of each reason."""
+def judge(
+    rows: pa.Table, stream: Stream, task: IngestTask, *, is_checked: bool = False
+) -> tuple[pa.Table, pa.Table | None, dict[str, int]]:
+    """Split rows into accepted ones and rejected ones with a reason; also the count of each reason.
+
+    `is_checked`: all texts are known to be UTF-8, as those of pushes are.
+    """
     if task.stamp_us is not None:
         stamp = pa.repeat(pa.scalar(task.stamp_us, pa.int64()).cast(pa.timestamp("us", "UTC")), rows.num_rows)
         rows = rows.set_column(rows.schema.get_field_index(stream.time), rows.schema.field(stream.time), stamp)
@@ -65,13 +73,55 @@ def judge(rows: pa.Table, stream: Stream, task: IngestTask) -> tuple[pa.Table, p
             if low == RESERVED:
                 reserved = pc.fill_null(pc.equal(values, RESERVED), False)
                 reasons[reserved.to_numpy()] = 4
+        elif column.type.kind is Kind.STRING and not is_checked:
+            for chunk, first in _chunks(rows.column(column.name)):
+                reasons[[first + k for k in _not_utf8(chunk, 0)]] = NOT_UTF8
     if not reasons.any():
         return rows, None, {}
-    names = np.array(["", "late", "future", "null time", "reserved value"])
     rejected = reasons != 0
-    late = rows.filter(pa.array(rejected)).append_column(REASON, pa.array(names[reasons[rejected]]))
-    counts = {str(names[k]): int((reasons == k).sum()) for k in range(1, 5) if (reasons == k).any()}
+    late = rows.filter(pa.array(rejected))
+    if (reasons == NOT_UTF8).any():
+        late = _readable(late)
+    late = late.append_column(REASON, pa.array(np.array(REASONS)[reasons[rejected]]))
+    counts = {reason: int((reasons == k).sum()) for k, reason in enumerate(REASONS) if k and (reasons == k).any()}
     return rows.filter(pa.array(~rejected)), late, counts
+
+
+def _chunks(column: pa.ChunkedArray) -> Iterator[tuple[pa.Array, int]]:
+    """The chunks of a column, each with the row that it begins at."""
+    first = 0
+    for chunk in column.chunks:
+        yield chunk, first
+        first += len(chunk)
+
+
+def _not_utf8(texts: pa.Array, first: int) -> Iterator[int]:
+    """Where texts are that are not UTF-8, counted from `first`. Spark takes any bytes for a text; no query can read
+    them. Halves without any are left at once, so one such text among a million costs twice a look at all of them."""
+    try:
+        texts.validate(full=True)
+        return
+    except pa.ArrowInvalid:
+        if len(texts) > LOOKED_THROUGH:
+            half = len(texts) // 2
+            yield from _not_utf8(texts.slice(0, half), first)
+            yield from _not_utf8(texts.slice(half), first + half)
+            return
+    for k, data in enumerate(texts.cast(pa.binary()).to_pylist()):
+        try:
+            (data or b"").decode()
+        except UnicodeDecodeError:
+            yield first + k
+
+
+def _readable(rows: pa.Table) -> pa.Table:
+    """Rows whose texts can be read: bytes that are not UTF-8 are shown as U+FFFD."""
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type):
+            data = rows.column(at).cast(pa.binary()).to_pylist()
+            texts = [None if one is None else one.decode(errors="replace") for one in data]
+            rows = rows.set_column(at, field, pa.array(texts, pa.string()))
+    return rows
 
 
 def conform(rows: pa.Table, stream: Stream) -> pa.Table:
@@ -81,9 +131,13 @@ def conform(rows: pa.Table, stream: Stream) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _gather(files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask) -> tuple[dict[str, list[pa.Table]], int]:
-    """The rows of each stream in arrival order, and the highest ticket seen (−1: none)."""
+def _gather(
+    files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask
+) -> tuple[dict[str, list[pa.Table]], set[str], int]:
+    """The rows of each stream in arrival order, the streams of which Spark brought some, and the highest ticket seen
+    (−1: none)."""
     found: dict[str, list[pa.Table]] = {}
+    sparks: set[str] = set()
     ticket = -1
     for batch in batches:
         table = pa.Table.from_batches([batch])
@@ -103,7 +157,8 @@ def _gather(files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask) -
                 if len(structs):
                     rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
                     found.setdefault(name, []).append(conform(rows, task.streams[name]))
-    return found, ticket
+                    sparks.add(name)
+    return found, sparks, ticket
 
 
 def ingest_task(task: IngestTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -115,12 +170,12 @@ def ingest_task(task: IngestTask) -> Callable[[Iterator[pa.RecordBatch]], Iterat
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         files = open_files(task.location)
-        found, ticket = _gather(files, batches, task)
+        found, sparks, ticket = _gather(files, batches, task)
         faults.reach("ingest worker, mid-file")
         reports = []
         for name in sorted(found):
             stream = task.streams[name]
-            rows, late, reasons = judge(pa.concat_tables(found[name]), stream, task)
+            rows, late, reasons = judge(pa.concat_tables(found[name]), stream, task, is_checked=name not in sparks)
             report = {
                 "slice": number, "stream": stream.name, "path": None, "count": rows.num_rows, "t_min": 0, "t_max": 0,
                 "late_path": None, "late_count": 0, "reasons": json.dumps(reasons), "ticket": ticket,

@@ -1,0 +1,52 @@
+"""Rows that an ingest task takes, and those that it sets aside with a reason."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+
+from weir.algebra.schema import STRING, TIMESTAMP, Column, Stream
+from weir.runtime.ingest import IngestTask, judge
+
+STREAM = Stream("s", (Column("name", STRING), Column("ts", TIMESTAMP), Column("other", STRING)), "ts", None)
+TASK = IngestTask("", 0, {"s": STREAM}, {}, 10**12, None)
+BAD = (b"\xff", b"A\xc3", b"\xed\xa0\x80", b"\xf8abc")
+
+
+def table(names: list[bytes | None], others: list[bytes | None], chunk: int) -> pa.Table:
+    def texts(values: list[bytes | None]) -> pa.ChunkedArray:
+        parts = [values[k : k + chunk] for k in range(0, len(values), chunk)]
+        return pa.chunked_array([pa.array(part, pa.binary()).view(pa.string()) for part in parts], pa.string())
+
+    times = pa.array(range(len(names)), pa.timestamp("us", "UTC"))
+    return pa.table({"name": texts(names), "ts": times, "other": texts(others)})
+
+
+def test_texts_that_are_no_utf8_are_set_aside() -> None:
+    dice = random.Random(3)
+    for share in (0.0, 0.01, 0.3, 1.0):
+        names, others = (
+            [dice.choice(BAD) if dice.random() < share else dice.choice([b"A", "é".encode(), b"", None])
+             for _ in range(1_000)]
+            for _ in range(2)
+        )  # fmt: skip
+        given = table(names, others, chunk=300)
+        rows, late, reasons = judge(given, STREAM, TASK)
+        bad = [k for k in range(1_000) if names[k] in BAD or others[k] in BAD]
+        good = [k for k in range(1_000) if k not in bad]
+        assert rows.num_rows == len(good)
+        rows.validate(full=True)
+        assert rows.column("ts").cast(pa.int64()).to_pylist() == good
+        assert rows.column("name").to_pylist() == [None if names[k] is None else names[k].decode() for k in good]
+        if not bad:
+            assert late is None
+            assert reasons == {}
+            continue
+        assert late is not None
+        late.validate(full=True)
+        assert reasons == {"not UTF-8": len(bad)}
+        assert late.column("ts").cast(pa.int64()).to_pylist() == bad
+        shown = [None if names[k] is None else names[k].decode(errors="replace") for k in bad]
+        assert late.column("name").to_pylist() == shown
+        assert set(late.column("weir_reason").to_pylist()) == {"not UTF-8"}
