@@ -12,7 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -62,11 +62,17 @@ class Wish:
     @cached_property
     def parsed(self) -> Parsed:
         """For the oracle, which is asked after every batch."""
-        return parse(self.text, Settings())
+        return _parsed(self.text)
 
     @property
     def sources(self) -> int:
         return sum(1 for _ in self.parsed.ast.find_all(exp.Table))
+
+
+@lru_cache(maxsize=2_000)
+def _parsed(text: str) -> Parsed:
+    """All queries of a template have one."""
+    return parse(text, Settings())
 
 
 @dataclass
@@ -84,6 +90,7 @@ class Scenario:
     joins: bool = False  # most queries are select joins of two streams
     mixed: bool = False  # selections, joins of two sources and of three to six, each also as templates
     loose: float = 0.2  # of the joins of many sources, the share in which no equality reaches one of them
+    looks_back: float = 0.0  # the share of answers that are compared at an earlier moment, too
     catalog: Catalog = field(init=False)
     arrivals: list[dict[str, pa.Table]] = field(init=False)
 
@@ -242,22 +249,30 @@ def compare(
     weir.state.refresh(weir.ledger)
     assert weir.state.now_us == intakes[-1].now_us, f"seed {scenario.seed}, batch {len(past) - 1}: the clocks differ"
     tau = weir.state.now_us or 0
+    rng = random.Random(f"moments {scenario.seed} {len(past)}")
+    # Rows are kept a quarter of keep longer than windows need them now.
+    keeps = [s.keep_us for s in scenario.catalog.streams.values() if s.keep_us is not None]
+    back_us = min([SPAN_US, *(keep_us // 4 for keep_us in keeps)])
     for wish in standing:
         if wish.query is None:
             continue
-        got = wish.query.fetch()
-        expected = answer(wish.parsed, wish.params, scenario.catalog, rows, tau)
-        difference = differ(expected, got)
-        assert difference is None, (
-            f"seed {scenario.seed}, batch {len(past) - 1}, query {wish.query.id}: {wish.text} {dict(wish.params)}\n"
-            f"as {wish.query.sql}\n{difference}"
-        )
-        played.comparisons += 1
-        played.rows += got.num_rows
-        played.by_sources[wish.sources] += 1
-        played.filled[wish.sources] += got.num_rows > 0
-        if keep_answers:
-            played.answers.append(got)
+        moments: list[int | None] = [None]
+        if tau and rng.random() < scenario.looks_back:
+            moments.append(tau - rng.randrange(back_us))
+        for at in moments:
+            got = wish.query.fetch(at=at)
+            expected = answer(wish.parsed, wish.params, scenario.catalog, rows, tau if at is None else at)
+            difference = differ(expected, got)
+            assert difference is None, (
+                f"seed {scenario.seed}, batch {len(past) - 1}, at {at or tau}, query {wish.query.id}: "
+                f"{wish.text} {dict(wish.params)}\nas {wish.query.sql}\n{difference}"
+            )
+            played.comparisons += 1
+            played.rows += got.num_rows
+            played.by_sources[wish.sources] += 1
+            played.filled[wish.sources] += got.num_rows > 0
+            if keep_answers:
+                played.answers.append(got)
 
 
 def delete_some_caches(weir: Weir, rng: random.Random) -> None:

@@ -8,6 +8,8 @@ from tests.generators.schemas import random_catalog
 from tests.generators.select_joins import PLACEMENTS, join_catalog, random_join_template, random_select_join
 from tests.generators.streams import random_rows, split_batches
 from tests.generators.templates import RandomTemplate, random_template
+from tests.generators.wide import WideWorld
+from tests.generators.wide_streams import wide_catalog, wide_rows
 
 __all__ = [
     "KINDS",
@@ -19,6 +21,7 @@ __all__ = [
     "RandomQuery",
     "RandomTemplate",
     "Rejected",
+    "WideWorld",
     "accept",
     "join_catalog",
     "random_catalog",
@@ -31,4 +34,6 @@ __all__ = [
     "random_template",
     "rows_until",
     "split_batches",
+    "wide_catalog",
+    "wide_rows",
 ]

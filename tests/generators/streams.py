@@ -55,7 +55,7 @@ def random_rows(
         if isinstance(relation, Table) and column.name == relation.key:
             columns.append(keys)
         elif isinstance(relation, Stream) and column.name == relation.time:
-            times = _times(rng, n, order, start_us, span_us)
+            times = random_times(rng, n, order, start_us, span_us)
             if relation.keep_us is not None:
                 gone = rng.random(n) < late
                 times[gone] -= relation.keep_us + span_us + rng.integers(1, span_us, gone.sum())
@@ -85,7 +85,8 @@ def split_batches(rows: pa.Table, seed: int, *, batches: int | None = None) -> l
     return [rows.slice(a, b - a) for a, b in pairwise(edges)]
 
 
-def _times(rng: np.random.Generator, n: int, order: str, start_us: int, span_us: int) -> np.ndarray:
+def random_times(rng: np.random.Generator, n: int, order: str, start_us: int, span_us: int) -> np.ndarray:
+    """`n` times in (start, start + span], in arrival order."""
     if order == "clustered":
         centres = start_us + rng.integers(1, span_us + 1, max(1, n // 10))
         times = np.sort(rng.choice(centres, n))

@@ -52,6 +52,42 @@ def draw(seed: int, scale: float = 1.0) -> Case:
     return Case(table, n_slots, n_attributes, keys, muted)
 
 
+def draw_wide(seed: int, scale: float = 1.0) -> Case:
+    """Boxes over 6 to 34 attributes of 16-bit numbers that constrain most, few or none of them, and events in boxes.
+
+    A box lies around a point, and attributes follow each other in a part of the tables: an event near a point lies in
+    several boxes, however many attributes they constrain.
+    """
+    rng = np.random.default_rng([seed, 34])
+    n_attributes = int(rng.choice([6, 10, 17, 34]))
+    n_slots = int(rng.choice([40, 400, 1500]) * scale) + 1
+    n_boxes = int(n_slots * rng.choice([1.0, 1.0, 2.0]))
+    n_events = int(rng.choice([40, 200]) * scale) + 1
+    points = rng.integers(-(2**15), 2**15, (int(rng.choice([3, 30])), n_attributes))
+    if rng.random() < 0.3:  # correlated attributes
+        points[:, 1::2] = points[:, ::2] + rng.integers(-50, 50, points[:, ::2].shape)
+    if rng.random() < 0.3:  # an attribute that tells hardly anything apart
+        points[:, 0] = 7
+    coverage = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0], n_boxes)
+    asked = rng.random((n_boxes, n_attributes)) < coverage[:, None]
+    asked[:, rng.random(n_attributes) < 0.1] = False  # attributes that no box constrains
+    centres = points[rng.integers(0, len(points), n_boxes)]
+    reach = rng.choice([0, 30, 2_000, 60_000], (n_boxes, n_attributes), p=[0.1, 0.2, 0.4, 0.3])
+    lo = centres - rng.integers(0, reach + 1)
+    hi = centres + rng.integers(0, reach + 1)
+    open_ends = rng.random((n_boxes, n_attributes))
+    lo = np.where(open_ends < 0.1, KEY_MIN, lo)
+    hi = np.where(open_ends > 0.9, KEY_MAX, hi)
+    slot_of_box = np.sort(rng.integers(0, n_slots, n_boxes)).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(asked.sum(axis=1))]).astype(np.int64)
+    attribute = np.nonzero(asked)[1].astype(np.int32)
+    table = BoxTable(slot_of_box, offsets, attribute, lo[asked], hi[asked])
+    keys = points[rng.integers(0, len(points), n_events)].T + rng.integers(-20, 21, (n_attributes, n_events))
+    keys[rng.random(keys.shape) < 0.01] = NULL_KEY
+    muted = (rng.random(n_slots) < rng.choice([0.0, 0.3])).astype(np.uint8)
+    return Case(table, n_slots, n_attributes, np.ascontiguousarray(keys), muted)
+
+
 def _intervals(rng: np.random.Generator, domain: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points, intervals of all widths around hot spots or anywhere, and intervals open on one side or both."""
     n = len(domain)

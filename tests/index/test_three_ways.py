@@ -20,6 +20,7 @@ UNCOMPILED, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
 INFINITE = ("-W", "ignore:overflow encountered:RuntimeWarning", "-W", "ignore:invalid value:RuntimeWarning")
 BATTERIES = {
     "selections": ["test_strategies", "test_grid", "test_ranks", "test_strings"],
+    "steps": ["test_steps"],
     "intervals": ["test_stabbing", "test_hotspots", "test_histograms"],
     "joins": ["joins/test_strategies"],
     "pairs": ["joins/test_pairs"],
