@@ -60,12 +60,13 @@ def draw_wide(seed: int, scale: float = 1.0) -> Case:
     """
     rng = np.random.default_rng([seed, 34])
     n_attributes = int(rng.choice([6, 10, 17, 34]))
-    n_slots = int(rng.choice([40, 400, 1500]) * scale) + 1
+    n_slots = int(rng.choice([40, 300, 900]) * scale) + 1
     n_boxes = int(n_slots * rng.choice([1.0, 1.0, 2.0]))
     n_events = int(rng.choice([40, 200]) * scale) + 1
     points = rng.integers(-(2**15), 2**15, (int(rng.choice([3, 30])), n_attributes))
     if rng.random() < 0.3:  # correlated attributes
-        points[:, 1::2] = points[:, ::2] + rng.integers(-50, 50, points[:, ::2].shape)
+        half = n_attributes // 2
+        points[:, 1 : 2 * half : 2] = points[:, : 2 * half : 2] + rng.integers(-50, 50, (len(points), half))
     if rng.random() < 0.3:  # an attribute that tells hardly anything apart
         points[:, 0] = 7
     coverage = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0], n_boxes)
