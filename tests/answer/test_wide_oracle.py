@@ -26,6 +26,9 @@ from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, Wish, play
 from weir.errors import OpenError
 from weir.families.forms import with_known_strategies
+from weir.families.joins import join_parts
+from weir.families.many import many_segments
+from weir.families.selections import selection_segments
 from weir.index.strategies import STRATEGIES
 from weir.settings import Settings
 from weir.store.matches import read_matches
@@ -33,11 +36,10 @@ from weir.testing import differ
 from weir.testing.direct import DirectWeir
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
-SEEDS = range(5000, 5130)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(5000, 5005)
+SEEDS = range(5000, 5150)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(5000, 5006)
 COMPARISONS_MIN = 50_000 // int(SOAK.split("/")[1]) if SOAK else 2_000
 WALL_US = START_US + SPAN_US
-ROWS, QUERIES = 70, 140
-RESULTS_MAX = 5_000  # of one answer
+ROWS, QUERIES = 70, 70
 Result = tuple[object, ...]  # batch, channel, side, core, row ids
 compared: dict[int, Played] = {}
 
@@ -120,6 +122,13 @@ def results_of(w: weir.Weir, batches: int) -> list[Result]:
     return sorted(found, key=repr)
 
 
+def prefer_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a strategy is chosen, trees are, though queries are too few for them to pay."""
+    for segments in (selection_segments, many_segments):
+        monkeypatch.setattr(segments, "choose", lambda *_: "rtree")
+    monkeypatch.setattr(join_parts, "is_worthwhile", lambda *_: True)
+
+
 def test_a_few_queries_equal_the_oracle(tmp_path: Path) -> None:
     """Small enough to be run without compiled kernels."""
     played, results = run(tmp_path, WideScenario(5200, batches=3, rows=40, queries=30))
@@ -129,14 +138,16 @@ def test_a_few_queries_equal_the_oracle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=1))
-def test_wide_queries_equal_the_oracle(tmp_path: Path, seed: int) -> None:
+def test_wide_queries_equal_the_oracle(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:
+        prefer_trees(monkeypatch)
     scenario = WideScenario(seed)
     strategy, join_strategy = SELECTIONS[seed % len(SELECTIONS)], JOINS[seed % len(JOINS)]
     played, results = run(
         tmp_path, scenario, strategy=strategy, join_strategy=join_strategy, delete_caches=seed % 4 == 3
     )
     compared[seed] = played
-    assert len(results) > 100, "a run without matches proves nothing of the index"
+    assert len(results) > 50, "a run without matches proves nothing of the index"
     assert played.refused <= played.comparisons / 50
 
 
@@ -153,9 +164,9 @@ def test_enough_was_compared() -> None:
         f"{results / filled.total():.1f} rows each"
     )
     assert total >= COMPARISONS_MIN
-    assert all(sources[n] > total / 50 for n in range(1, 7)), sources
-    assert all(filled[n] > sources[n] / 3 for n in range(1, 7)), filled
-    assert filled.total() > total / 2
+    assert all(sources[n] > total / 80 for n in range(1, 7)), sources
+    assert all(filled[n] > sources[n] / 8 for n in range(1, 7)), filled
+    assert filled.total() > total * 0.4
     assert results < filled.total() * 300, "conditions shall leave few results over"
     widths = {len(attributes_of(s)) for seed in SEEDS for s in wide_catalog(seed).streams.values()}
     assert min(widths) <= 5

@@ -218,6 +218,21 @@ def test_after_inserts_and_deletes_it_is_the_index_of_what_stands(seed: int) -> 
         check(stepped, now, keys, f"{about}; steps {given}", steps=given)
 
 
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_tree_that_shrank_can_be_stored_and_changed(name: str) -> None:
+    """The stored tree has no room for nodes that it no longer needs, and none that is left over from before."""
+    boxes = [(slot, [(0, 10 * slot, 10 * slot + 5)]) for slot in range(20)]
+    index: Any = STRATEGIES[name].build(table_of(boxes), 20, 1)
+    index.delete(np.arange(18))
+    index = STRATEGIES[name].from_arrays(index.arrays())
+    index.delete(np.array([18]))
+    index.insert(table_of(boxes[:3]))
+    keys = np.array([[5, 15, 183, 193]])
+    found = index.search(keys, np.zeros(20, np.uint8), 99)
+    assert isinstance(found, Matches)
+    assert (found.offsets.tolist(), found.slots.tolist()) == ([0, 1, 2, 2, 3], [0, 1, 19])
+
+
 def test_what_is_tested_is_there() -> None:
     """The trees can do both; an index that can do neither is none of this file's."""
     assert {"rtree", "grid-file"} <= set(STEPPED)
