@@ -57,7 +57,7 @@ from weir.index.meeting.partner_runs import cut, make_run
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane
 from weir.index.strategies import STRATEGIES
-from weir.index.trees.partial_index import PartialIndex, is_worthwhile
+from weir.index.trees.partial_index import PartialIndex
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages
 
@@ -303,7 +303,6 @@ def _warm_partial() -> None:
     n_own = len(keys) // 2
     box = np.arange(_BOXES, dtype=np.int64)
     plane = Plane(box % _KEYS, box % _KEYS + _WIDTH, box % _KEYS, box % _KEYS + _WIDTH)
-    is_worthwhile(plane, table, n_own, len(keys))
     index = PartialIndex.restored(plane, PartialIndex.build(plane, table, n_own, len(keys)).arrays())
     begin, end = np.zeros(50, dtype=np.int64), np.full(50, 3, dtype=np.int64)
     meeting = plain_meeting(keys[0, :50], begin, end, keys[n_own])

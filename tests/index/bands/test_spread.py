@@ -46,3 +46,12 @@ def test_minus_infinity_from_minus_infinity_is_an_entry_of_its_own() -> None:
     event, offset, first, last = entries[2]
     assert (event, first, last) == (1, 0, 2)
     assert np.isnan(offset), "every difference of this entry is NaN"
+
+
+def test_a_stretch_of_nulls_before_another_that_begins_with_one() -> None:
+    values = np.array([NULL_KEY, NULL_KEY, 7], dtype=np.int64)
+    made = spread(values, np.array([7, 7]), np.array([0, 1]), np.array([1, 3]), is_double=False)
+    assert made.nulls == 2
+    assert made.values.tolist() == [7]
+    stretches = sorted((e, b, n) for e, b, n in zip(made.event, made.begin, made.end, strict=True))
+    assert stretches == [(0, 0, 0), (1, 0, 1)]

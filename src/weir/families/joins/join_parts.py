@@ -40,7 +40,7 @@ from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting.index_contract import Indexing, StoredIndex
 from weir.index.meeting.planes import Plane
 from weir.index.stabbing import canonical
-from weir.index.trees.partial_index import PartialIndex, is_worthwhile
+from weir.index.trees.partial_index import PartialIndex
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages
 
@@ -381,10 +381,7 @@ def _partial(
     slots = np.arange(asked.boxes_count, dtype=np.int32)
     attribute = number[asked.attribute[known]].astype(np.int32)
     table = BoxTable(slots, offsets, attribute, asked.lo[known], asked.hi[known])
-    sizes = len(own), len(own) + len(others)
-    if how.partial is None and not is_worthwhile(plane, table, *sizes):
-        return None
-    return PartialIndex.build(plane, table, *sizes)
+    return PartialIndex.where_it_pays(plane, table, len(own), len(own) + len(others), always=how.partial is True)
 
 
 def below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

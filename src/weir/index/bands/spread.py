@@ -40,7 +40,8 @@ def spread(values: Int64s, offset: Int64s, begin: Int64s, end: Int64s, *, is_dou
     before = np.concatenate([[0], np.cumsum(is_null)])
     begin = begin + (before[end] - before[begin])  # within a stretch NULL comes first
     nulls = int(np.argmin(is_null)) if len(is_null) and not is_null.all() else len(is_null)
-    values, begin, end = values[nulls:], begin - nulls, end - nulls
+    # A stretch of NULLs only ends before the places that are left: it is empty, wherever it is.
+    values, begin, end = values[nulls:], np.maximum(begin - nulls, 0), np.maximum(end - nulls, 0)
     if not is_double:
         if len(values) and len(offset):
             widest = max(abs(int(values.min(where=values != NULL_KEY, initial=0))), abs(int(values.max())))

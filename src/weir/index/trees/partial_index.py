@@ -127,12 +127,27 @@ class PartialIndex(CollectedIndex):
 
         The first attribute of each side is what the plane is about, the others are what checks name, in their order.
         """
+        made = cls.where_it_pays(plane, table, n_own, n_attributes, always=True)
+        assert made is not None, "it is always built"
+        return made
+
+    @classmethod
+    def where_it_pays(
+        cls, plane: Plane, table: BoxTable, n_own: int, n_attributes: int, *, always: bool = False
+    ) -> Self | None:
+        """The same; None if it is not expected to be clearly cheaper than checking what the plane leaves."""
+        n = len(plane.a_lo)
+        if not always and (n < BOXES_MIN or n_own < 2):
+            return None
         space = ranks.build(table, n_attributes)
         lo, hi = dense_bounds(table, *rank_bounds(space, table), np.arange(n_attributes, dtype=np.int32))
-        is_own = np.arange(n_attributes) < n_own
         tops = 2 * np.diff(space.point_offsets)
-        shares = widths(lo, hi, tops)[[0, n_own]]
-        return cls(plane, PartialBoxes(space, plant(lo, hi, tops, is_own), np.array([n_own], dtype=np.int64), shares))
+        width = widths(lo, hi, tops)
+        by_tree = WEIGHTS[EVENT] + expected_tiles(width[:n_own], n) * (WEIGHTS[LEAVES] + WEIGHTS[LOOKS])
+        if not always and CLEARLY * by_tree >= n * width[0] * width[n_own] * CHECKED_NS:
+            return None
+        nodes = plant(lo, hi, tops, np.arange(n_attributes) < n_own)
+        return cls(plane, PartialBoxes(space, nodes, np.array([n_own], dtype=np.int64), width[[0, n_own]]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All but the plane's."""
@@ -225,17 +240,3 @@ class PartialIndex(CollectedIndex):
         nodes = self._boxes.nodes
         leaves = np.flatnonzero(nodes.level == 0)
         return nodes.lo[leaves].min(axis=2), nodes.hi[leaves].max(axis=2)
-
-
-def is_worthwhile(plane: Plane, table: BoxTable, n_own: int, n_attributes: int) -> bool:
-    """Whether the tree is expected to be clearly cheaper than checking what the plane leaves, for one partner."""
-    n = len(plane.a_lo)
-    if n < BOXES_MIN or n_own < 2:
-        return False
-    space = ranks.build(table, n_attributes)
-    lo, hi = dense_bounds(table, *rank_bounds(space, table), np.arange(n_attributes, dtype=np.int32))
-    width = widths(lo, hi, 2 * np.diff(space.point_offsets))
-    left_by_plane = n * width[0] * width[n_own]
-    leaves = expected_tiles(width[:n_own], n)
-    by_tree = WEIGHTS[EVENT] + leaves * (WEIGHTS[LEAVES] + WEIGHTS[LOOKS])
-    return bool(CLEARLY * by_tree < left_by_plane * CHECKED_NS)

@@ -107,7 +107,8 @@ class BoxTree(ABC):
         """Take boxes, which are there, out of the tree, which has room."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return flat(self._boxes._replace(nodes=trimmed(self._boxes.nodes)))
+        nodes = trimmed(self._boxes.nodes)
+        return flat(self._boxes._replace(nodes=nodes, regions=self._boxes.regions[: len(nodes.used)]))
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
@@ -199,11 +200,11 @@ class BoxTree(ABC):
         n, known = len(nodes.used), len(growth.parent)
         if known < n:
             growth = growth._replace(parent=np.concatenate([growth.parent, np.full(n - known, -1, np.int32)]))
-            regions = self._boxes.regions
-            if len(regions):
-                room = np.zeros((n - len(regions), *regions.shape[1:]), dtype=np.int32)
-                self._boxes = self._boxes._replace(regions=np.concatenate([regions, room]))
-        self._boxes = self._boxes._replace(nodes=nodes)
+        regions = self._boxes.regions
+        if 0 < len(regions) < n:
+            room = np.zeros((n - len(regions), *regions.shape[1:]), dtype=np.int32)
+            regions = np.concatenate([regions, room])
+        self._boxes = self._boxes._replace(nodes=nodes, regions=regions)
         self._growth = growth
         return growth
 
