@@ -132,11 +132,11 @@ def build_fails(patch: Callable[[Any, str, Any], None], ids: frozenset[int]) -> 
 
 
 def _failing_build(build: Callable[..., Any], ids: frozenset[int]) -> Callable[..., Any]:
-    def failing(family: Any, groups: Any, catalog: Any, settings: Any, excluded: np.ndarray) -> Any:
+    def failing(family: Any, groups: Any, catalog: Any, settings: Any, excluded: np.ndarray, recent: Any = None) -> Any:
         here = np.concatenate([group.id_of_row() for group in groups])
         if not ids.isdisjoint(np.setdiff1d(here, excluded).tolist()):
             raise PoisonError("building")
-        return build(family, groups, catalog, settings, excluded)
+        return build(family, groups, catalog, settings, excluded, recent)
 
     return failing
 

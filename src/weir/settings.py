@@ -30,6 +30,7 @@ class Settings:
     sql_depth_max: int = 200  # nesting of one SQL text
     partner_rows_max: int = 4_000_000  # rows that one segment of join partners holds at most
     tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one
+    measure_every_batches: int = 16  # how often recent rows are asked whether queries are reached well; 0 never
     checkpoint: str = ""  # where Spark keeps its offsets; "" means the folder `checkpoint` of the weir
     vacuum_every_batches: int = 100  # how often the running job removes expired and orphaned files; 0 never
     orphan_grace_s: int = 3_600  # age at which a file that no document names is removed

@@ -20,6 +20,7 @@ from weir.families import forms
 from weir.families.contract import Checked, Encounter, Form, Needs, NewRows, Results, Seen
 from weir.families.members import Group
 from weir.families.query_parts import condition_of
+from weir.families.recent import Recent
 from weir.index.box_tables import OverBudget
 from weir.settings import Settings
 from weir.store.arrays import read_arrays
@@ -61,6 +62,7 @@ class Remainders:
 
     class Segment:
         needs = (Needs(),)
+        reached = "a look at every one"
 
         def __init__(self, ids: np.ndarray, divisor: np.ndarray, rest: np.ndarray) -> None:
             self.ids, self.divisor, self.rest = ids, divisor, rest
@@ -70,6 +72,9 @@ class Remainders:
 
         def meta(self) -> dict[str, Any]:
             return {}
+
+        def foreseen(self, recent: Recent) -> None:
+            return None
 
         def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
             _, events, _, muted, left, _ = asked
@@ -91,7 +96,13 @@ class Remainders:
         return self.Seen(catalog.streams[core.sources[0].relation.lower()])
 
     def build(
-        self, family: Family, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+        self,
+        family: Family,
+        groups: Sequence[Group],
+        catalog: Catalog,
+        settings: Settings,
+        excluded: np.ndarray,
+        recent: Recent | None = None,
     ) -> Segment:
         ids = np.concatenate([g.id_of_row() for g in groups])
         columns = [np.concatenate([g.constants.column(c).to_numpy() for g in groups]) for c in ("c0", "c1")]

@@ -19,7 +19,7 @@ UNCOMPILED, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
 # the same for integers that wrap, so these go unseen in bands, and only there.
 INFINITE = ("-W", "ignore:overflow encountered:RuntimeWarning", "-W", "ignore:invalid value:RuntimeWarning")
 BATTERIES = {
-    "selections": ["test_strategies", "test_grid", "test_ranks", "test_strings"],
+    "selections": ["test_strategies", "test_grid", "test_ranks", "test_samples", "test_strings"],
     "steps": ["test_steps"],
     "intervals": ["test_stabbing", "test_hotspots", "test_histograms"],
     "joins": ["joins/test_strategies"],

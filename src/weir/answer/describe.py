@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 from weir.answer.fetch import Standing, StandingCore
@@ -9,12 +10,14 @@ from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import COMBINATIONS_MAX, recompute
 from weir.answer.views import View
 from weir.answer.window import EVERYTHING, Cut
+from weir.errors import StoreError
 from weir.families.forms import form_named
 from weir.plan.classify import classify
 from weir.plan.explain import explain
 from weir.plan.registration import Planned
 from weir.settings import Settings
 from weir.store import caches
+from weir.store.arrays import read_arrays
 from weir.store.catalog import CatalogLog
 from weir.store.files import Files
 from weir.store.state import State
@@ -32,6 +35,8 @@ def describe(planned: Planned, standing: Standing | None, files: Files, state: S
     details: dict[str, object] = {}
     for number, (form, seen) in enumerate(zip(classified.forms, classified.seen, strict=True)):
         said = seen.describe(constants)
+        if seen.is_matched:
+            said["reached through"] = _reached(form, seen.family.name, files)
         if form_named(form).strategies:
             said["strategies"] = _choices(seen.family.name, files)
         if standing is not None:
@@ -40,6 +45,16 @@ def describe(planned: Planned, standing: Standing | None, files: Files, state: S
         several = f"core {number}, " if len(classified.seen) > 1 else ""
         details |= {f"{several}{what}": value for what, value in said.items()}
     return explain(planned.query, catalog, classified, details)
+
+
+def _reached(form: str, family: str, files: Files) -> str:
+    """By which attributes the queries of the family are reached, as the running job last indexed them."""
+    newest = sorted(files.list(caches.segment_folder(form, family)), key=lambda entry: -entry.mtime_s)
+    for entry in newest:
+        if entry.path.rpartition("/")[2].startswith("main-"):
+            with contextlib.suppress(StoreError):
+                return form_named(form).open(*read_arrays(files, entry.path)).reached
+    return "not indexed yet"
 
 
 def _choices(family: str, files: Files) -> str:

@@ -5,7 +5,8 @@ form that share their streams and keys: they are matched together, by one pair o
 selection is a join of one side, without partners.
 
     see            how the form sees one core: its family, the side of each source, what it needs; once a shape
-    build, open    a query segment of a family: all its cores behind one index; from arrays, as a worker maps them
+    build, open    a query segment of a family: all its cores behind one index; from arrays, as a worker maps them.
+                   Recent rows, if any are given, decide how cores are reached, never what they match
     build_rows,    a row segment of one side: kept rows, in the orders and with the attributes that query segments
       open_rows    ask for
     match          new rows of one side × row segments of the other sides × a query segment → results
@@ -28,7 +29,9 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.families.members import Group
+from weir.families.recent import Recent
 from weir.index.box_tables import OverBudget
+from weir.index.digests import Foreseen
 from weir.index.meeting.index_contract import AUTO
 from weir.index.meeting.index_contract import Tuning as Tuning  # part of this contract too
 from weir.settings import Settings
@@ -174,6 +177,13 @@ class QuerySegment(Stored, Protocol):
     def needs(self) -> tuple[Needs, ...]:
         """What it asks of the rows of each side; nothing where no row of the side is ever a partner."""
 
+    @property
+    def reached(self) -> str:
+        """For `explain`: through which attributes its cores are reached, and whether that was measured."""
+
+    def foreseen(self, recent: Recent) -> Foreseen | None:
+        """What rows like these cost, as it is built and if it were built for them; None if that cannot be told."""
+
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         """The results of an encounter. OverBudget holds, by slot, the counts of those that were not yielded before."""
 
@@ -195,9 +205,15 @@ class Form(Protocol):
         """A core of this form."""
 
     def build(
-        self, family: Any, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+        self,
+        family: Any,
+        groups: Sequence[Group],
+        catalog: Catalog,
+        settings: Settings,
+        excluded: np.ndarray,
+        recent: Recent | None = None,
     ) -> QuerySegment:
-        """The segment of all cores of `groups` except the `excluded` ids (ascending)."""
+        """The segment of all cores of `groups` except the `excluded` ids (ascending), for rows like the recent ones."""
 
     def open(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> QuerySegment:
         """The segment that `arrays` and `meta` describe; nothing is copied."""

@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 
-from weir.index import access, layout, ranks
+from weir.index import access, digests, layout, ranks
 from weir.index.box_tables import (
     BoxTable,
     Int32s,
@@ -30,10 +30,12 @@ from weir.index.box_tables import (
     check_events,
     frozen,
 )
+from weir.index.digests import Digest, Foreseen, Reached
 from weir.index.hit_pairs import Gathered, count_pairs, make_gathered, write_pairs
-from weir.index.layout import ENTRY_BASE, STRIDE, Layout
+from weir.index.layout import ENTRY_BASE, EQUALITY, STRIDE, Layout, X, Y
 from weir.index.probing import BLOCK_EVENTS, Hits, make_hits, probe_events
-from weir.index.ranks import RankSpace, rank_bounds, rank_events
+from weir.index.ranks import RankSpace, rank_bounds, rank_events, rank_rows
+from weir.index.samples import BOXES_MIN, ROWS_MIN, Sample
 
 _MATCHES_EXPECTED = 16  # matches an event for which the first output has room
 
@@ -43,9 +45,12 @@ class GridIndex:
 
     takes_steps = False
 
-    def __init__(self, space: RankSpace, made: Layout, n_slots: int, n_attributes: int, has_multi: bool) -> None:
+    def __init__(
+        self, space: RankSpace, made: Layout, digest: Digest, n_slots: int, n_attributes: int, has_multi: bool
+    ) -> None:
         self._space = frozen(space)
         self._layout = frozen(made)
+        self._digest = frozen(digest)
         self._n_slots = n_slots
         self._n_attributes = n_attributes
         self._has_multi = has_multi  # whether some slot has several boxes, so that duplicates are possible
@@ -53,20 +58,26 @@ class GridIndex:
         self._n_boxes = int((np.diff(bases) // made.probes[:, STRIDE]).sum())
 
     @classmethod
-    def build(cls, table: BoxTable, n_slots: int, n_attributes: int) -> Self:
+    def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
         table = check(table, n_slots, n_attributes)
         space = ranks.build(table, n_attributes)
         lo, hi = rank_bounds(space, table)
         n_points = np.diff(space.point_offsets)
-        selectivity = access.selectivities(table.constraint_attribute, lo, hi, n_points)
-        chosen = access.choose(table, lo, hi, n_points, selectivity)
-        made = layout.build(table, lo, hi, n_points, selectivity, chosen)
+        assumed = access.selectivities(table.constraint_attribute, lo, hi, n_points)
+        known = access.Estimates(assumed)
+        if sample is not None and sample.rows_count >= ROWS_MIN and len(table.slot_of_box) >= BOXES_MIN:
+            ranked = rank_rows(space, sample.keys)
+            known = access.measured(table, lo, hi, n_points, ranked, sample.measured, assumed)
+        chosen = access.choose_measured(table, lo, hi, n_points, assumed, known)
+        made = layout.build(table, lo, hi, n_points, known, chosen)
+        digest = digests.draw(table, assumed, chosen.constraint, 0 if sample is None else sample.rows_count)
         slots = table.slot_of_box
-        return cls(space, made, n_slots, n_attributes, bool(np.any(slots[1:] == slots[:-1])))
+        return cls(space, made, digest, n_slots, n_attributes, bool(np.any(slots[1:] == slots[:-1])))
 
     def arrays(self) -> dict[str, np.ndarray]:
         found = {f"space_{name}": array for name, array in self._space._asdict().items()}
         found |= {f"layout_{name}": array for name, array in self._layout._asdict().items()}
+        found |= {f"digest_{name}": array for name, array in self._digest._asdict().items()}
         found["numbers"] = np.array([self._n_slots, self._n_attributes, self._has_multi], dtype=np.int64)
         return found
 
@@ -74,12 +85,24 @@ class GridIndex:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
         space = RankSpace(*(arrays[f"space_{name}"] for name in RankSpace._fields))
         made = Layout(*(arrays[f"layout_{name}"] for name in Layout._fields))
+        digest = Digest(*(arrays[f"digest_{name}"] for name in Digest._fields))
         n_slots, n_attributes, has_multi = arrays["numbers"].tolist()
-        return cls(space, made, n_slots, n_attributes, bool(has_multi))
+        return cls(space, made, digest, n_slots, n_attributes, bool(has_multi))
 
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays().values())
+
+    @property
+    def reached(self) -> Reached:
+        """Through which attributes its boxes are reached."""
+        probes = self._layout.probes
+        sizes = np.diff(np.append(probes[:, ENTRY_BASE], len(self._layout.entries))) // probes[:, STRIDE]
+        return Reached.of(probes[:, [EQUALITY, X, Y]], sizes, self._digest.rows_measured)
+
+    def foreseen(self, sample: Sample) -> Foreseen | None:
+        """What rows like these cost, as it is built and if it were built for them; None if that cannot be told."""
+        return digests.foreseen(self._digest, self._n_attributes, sample)
 
     def search(
         self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weir.index.access import Access
+from weir.index.access import Access, Estimates
 from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.widths import Probe, cut
@@ -59,13 +59,13 @@ class Layout(NamedTuple):
     rest: Int32s  # int32[., 3]: attribute, lo, hi of the constraints beyond z, in ranks
 
 
-def build(table: BoxTable, lo: Int32s, hi: Int32s, n_points: Int64s, selectivity: Floats, access: Access) -> Layout:
+def build(table: BoxTable, lo: Int32s, hi: Int32s, n_points: Int64s, known: Estimates, access: Access) -> Layout:
     """The layout of a table whose constraints have the ranks `lo` and `hi`."""
     probes: list[Int64s] = []
     arrays: list[list[Int32s]] = [[], [], [], [], []]  # partitions, rows, grids, cells, entries
     orders: list[Int64s] = []
     used = np.concatenate([access.constraint, np.full((len(access.constraint), 1), -1)], axis=1)
-    _choose_inline(table.constraint_offsets, selectivity, used)
+    _choose_inline(table.constraint_offsets, table.constraint_attribute, known.selectivity, known.lift, used)
     n_more = np.diff(table.constraint_offsets) - np.count_nonzero(used >= 0, axis=1)
     n_partitions = n_rows = n_grids = n_cells = n_numbers = n_boxes = 0
     for probe in cut(access, lo, hi, n_points, ROW_SCAN_MAX):
@@ -171,15 +171,26 @@ def _lay_out(
 
 
 @kernel
-def _choose_inline(offsets: Int64s, selectivity: Floats, used: Int64s) -> None:
-    """The most selective of the constraints through which a box is not reached is checked inline, as z."""
+def _choose_inline(offsets: Int64s, attribute: Int32s, selectivity: Floats, lift: Floats, used: Int64s) -> None:
+    """Of the constraints through which a box is not reached, the one that drops most is checked inline, as z.
+
+    Candidates satisfy the access constraints already: one that depends on these drops fewer.
+    """
     for box in range(len(offsets) - 1):
         best = -1
+        least = 2.0
         for c in range(offsets[box], offsets[box + 1]):
             if c == used[box, 0] or c == used[box, 1] or c == used[box, 2]:
                 continue
-            if best < 0 or selectivity[c] < selectivity[best]:
+            share = selectivity[c]
+            if len(lift):
+                for place in range(3):
+                    if used[box, place] >= 0:
+                        share *= lift[attribute[used[box, place]], attribute[c]]
+                share = min(share, 1.0)
+            if share < least:
                 best = c
+                least = share
         used[box, 3] = best
 
 

@@ -23,6 +23,7 @@ from weir.index.blocks import search_blocks
 from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.samples import Sample
 
 Uint16s = npt.NDArray[np.uint16]
 
@@ -67,7 +68,8 @@ class PredicateIndex:
         self._n_attributes = n_attributes
 
     @classmethod
-    def build(cls, table: BoxTable, n_slots: int, n_attributes: int) -> Self:
+    def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
+        del sample  # it has nothing to choose
         table = check(table, n_slots, n_attributes)
         n_boxes = len(table.slot_of_box)
         boxes = np.repeat(np.arange(n_boxes, dtype=np.int32), np.diff(table.constraint_offsets))

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.index.box_tables import BoxTable, Int32s, Int64s, read_only
+from weir.index.box_tables import BoxTable, Int32s, Int64s, frozen, read_only
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 
@@ -121,22 +121,6 @@ def _fill_buckets(
             filled += 1
 
 
-def rank_bounds(space: RankSpace, table: BoxTable) -> tuple[Int32s, Int32s]:
-    """Ranks of all bounds; an open bound is below or above all points."""
-    attribute = table.constraint_attribute
-    lo, hi = np.empty(len(attribute), dtype=np.int32), np.empty(len(attribute), dtype=np.int32)
-    for a in range(len(space.point_offsets) - 1):
-        mine = np.flatnonzero(attribute == a)
-        ranked = np.empty((len(mine), 1), dtype=np.int32)[:, 0]
-        for bounds, found in ((table.constraint_lo, lo), (table.constraint_hi, hi)):
-            rank_keys(space, a, read_only(bounds[mine]), 0, len(mine), ranked)
-            found[mine] = ranked
-    lo[table.constraint_lo == KEY_MIN] = 0
-    open_above = table.constraint_hi == KEY_MAX
-    hi[open_above] = 2 * np.diff(space.point_offsets)[attribute[open_above]]
-    return lo, hi
-
-
 @kernel
 def rank_keys(space: RankSpace, attribute: Scalar, keys: Int64s, begin: Scalar, end: Scalar, ranks: Int32s) -> None:
     """ranks[i] = rank of keys[begin + i] in the space of `attribute`.
@@ -199,3 +183,26 @@ def rank_events(space: RankSpace, keys: Int64s, begin: Scalar, end: Scalar, rank
     """ranks[i, a] = rank of keys[a, begin + i], for all attributes."""
     for attribute in range(len(keys)):
         rank_keys(space, attribute, keys[attribute], begin, end, ranks[:, attribute])
+
+
+def rank_bounds(space: RankSpace, table: BoxTable) -> tuple[Int32s, Int32s]:
+    """Ranks of all bounds; an open bound is below or above all points."""
+    attribute = table.constraint_attribute
+    lo, hi = np.empty(len(attribute), dtype=np.int32), np.empty(len(attribute), dtype=np.int32)
+    for a in range(len(space.point_offsets) - 1):
+        mine = np.flatnonzero(attribute == a)
+        ranked = np.empty((len(mine), 1), dtype=np.int32)[:, 0]
+        for bounds, found in ((table.constraint_lo, lo), (table.constraint_hi, hi)):
+            rank_keys(space, a, read_only(bounds[mine]), 0, len(mine), ranked)
+            found[mine] = ranked
+    lo[table.constraint_lo == KEY_MIN] = 0
+    open_above = table.constraint_hi == KEY_MAX
+    hi[open_above] = 2 * np.diff(space.point_offsets)[attribute[open_above]]
+    return lo, hi
+
+
+def rank_rows(space: RankSpace, keys: Int64s) -> Int32s:
+    """int32[a, r]: the ranks of rows, by attribute."""
+    ranked = np.empty((keys.shape[1], max(len(keys), 1)), dtype=np.int32)
+    rank_events(frozen(space), read_only(np.ascontiguousarray(keys)), 0, keys.shape[1], ranked)
+    return np.ascontiguousarray(ranked.T[: len(keys)])

@@ -14,6 +14,7 @@ import numpy as np
 from weir.index.blocks import search_blocks
 from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
 from weir.index.jit import Scalar, kernel
+from weir.index.samples import Sample
 
 
 class ScanIndex:
@@ -27,7 +28,8 @@ class ScanIndex:
         self._n_attributes = n_attributes
 
     @classmethod
-    def build(cls, table: BoxTable, n_slots: int, n_attributes: int) -> Self:
+    def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
+        del sample  # it has nothing to choose
         return cls(check(table, n_slots, n_attributes), n_slots, n_attributes)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -56,7 +56,8 @@ from weir.index.meeting.index_contract import (
 from weir.index.meeting.partner_runs import cut, make_run
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane
-from weir.index.strategies import STRATEGIES
+from weir.index.samples import Sample
+from weir.index.strategies import STRATEGIES, Choosing
 from weir.index.trees.partial_index import PartialIndex
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages
@@ -177,6 +178,12 @@ def _warm_selections(strategy: str) -> Callable[[], None]:
         """Search a small table, within budget and over it."""
         table, keys = _sample()
         muted = np.zeros(_BOXES, dtype=np.uint8)
+        # Rows in the corners of boxes: attributes depend on each other, and boxes are chosen by pairs too.
+        sample = Sample(keys, np.ones(len(keys), np.bool_))
+        made = STRATEGIES[strategy].build(table, _BOXES, len(keys), sample)
+        again = STRATEGIES[strategy].from_arrays(made.arrays())
+        if isinstance(again, Choosing):
+            again.foreseen(sample)
         index = STRATEGIES[strategy].build(table, _BOXES, len(keys))
         index.search(keys, muted, _BOXES * keys.shape[1])
         index.search(keys, muted, 0)

@@ -27,6 +27,7 @@ from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
 from weir.runtime.match import NOT_OF_QUERIES, FamilyTask, MatchTask, RowRange, match_task, reason_of
 from weir.runtime.quarantine import culprits
 from weir.runtime.query_segments import Failure, FamilyRef, Prepared, QuerySegments
+from weir.runtime.recent_rows import RecentRows
 from weir.runtime.row_segments import PartnerRefs, PartnerSegments
 from weir.store.ledger import MatchFile, Plan, Quarantine, RowFile
 from weir.store.range_map import ranges_of
@@ -168,7 +169,8 @@ class TaskJobs(ABC):
 
         _DamagedError: a cache was deleted or damaged meanwhile.
         """
-        prepared = self.segments.prepare(batch.plan.registry, demoted, batch.catalog)
+        recent = RecentRows(self.context.files, self.context.state, batch.rows)
+        prepared = self.segments.prepare(batch.plan.registry, demoted, batch.catalog, recent)
         failures = list(prepared.failures)
         met: list[_Met] = []
         self.partners.retain(prepared.families)

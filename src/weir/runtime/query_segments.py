@@ -4,6 +4,11 @@ The main segment holds most queries. The tail holds those registered since the m
 whenever the registry has grown. When the tail outgrows its limit everything goes into a new main segment. Dropped,
 demoted and quarantined queries are muted until then. Any choice of the boundary gives the same matches, so all of this
 is cache: files that are missing or damaged are built again.
+
+Segments are built for rows like the recent ones. Every so many batches the segments of a family are asked what newer
+rows cost, and what they would cost if the segment were built for them; where that is clearly less, it is built anew
+under another name. This too changes nothing but speed: a batch that is run again may have either. One family is asked
+in a batch at most, and one that was built anew is asked less often from then on, as long as it is.
 """
 
 from __future__ import annotations
@@ -20,17 +25,25 @@ from weir.algebra.schema import Catalog, DataType
 from weir.families.contract import Family, Needs
 from weir.families.forms import form_named
 from weir.families.members import Group
+from weir.families.recent import Recent
 from weir.index.jit import source_hash
+from weir.index.samples import BOXES_MIN
 from weir.index.warm import ready
 from weir.plan.classify import Classified
 from weir.plan.registration import stored_shape
 from weir.runtime.match import NOT_OF_QUERIES, SegmentRef, reason_of
+from weir.runtime.recent_rows import RecentRows
 from weir.settings import Settings
 from weir.store.arrays import is_whole, read_arrays, save_arrays
-from weir.store.files import Files, short_name, unique
+from weir.store.caches import segment_folder
+from weir.store.files import Files, unique
 from weir.store.registry import GroupRef, Registry
 
 MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
+DRIFT_FACTOR = 2.0  # a segment is built anew if rows then cost less than half …
+DRIFT_CANDIDATES_MIN = 64.0  # … and so many candidates an event are spared: some 200 ns
+PATIENCE_MAX = 64  # a family is asked at least once in so many times `measure_every_batches`
+SUFFIX = ".seg"
 SAID_QUERIES_MIN = 100_000  # indexing fewer is not worth a line
 
 
@@ -58,7 +71,7 @@ class _FamilyGroups:
     @property
     def key(self) -> str:
         """Its folder."""
-        return f"{self.form}/{short_name(self.family.name)}"
+        return segment_folder(self.form, self.family.name)
 
 
 @dataclass(frozen=True)
@@ -132,21 +145,33 @@ class QuerySegments:
         self._members: dict[tuple[str, str], _FamilyGroups] = {}  # by form and family
         self._unread: dict[int, tuple[GroupRef, str]] = {}  # by number: groups whose text cannot be read, and why
         self._kernels: set[str] = set()
+        self._prepared = 0  # how often segments were prepared: once a batch, or a few times
+        self._asked: dict[str, int] = {}  # by family, when it was last asked whether it should be built anew
+        self._patience: dict[str, int] = {}  # by family, how many times as long as others it waits
         # A hash of the engine's sources is part of a file's name: what another version laid out is never read.
         about = f"{source_hash()} {settings.strategy} {settings.join_strategy} {settings.hotspot_share}"
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:8]
 
-    def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog) -> Prepared:
-        """The segments of every family with queries among the first `upto` registry documents."""
+    def prepare(self, upto: int, demoted: np.ndarray, catalog: Catalog, recent: RecentRows | None = None) -> Prepared:
+        """The segments of every family with queries among the first `upto` registry documents.
+
+        `recent` rows decide how queries that are indexed now are reached; without them, their constants do.
+        """
+        if not self.settings.measure_every_batches:
+            recent = None
+        self._prepared += 1
         ready(self.kernels(upto, catalog), self.say)
         muted = np.union1d(self.registry.cores_of(self.registry.dropped(upto)), demoted)
         failures = self._unreadable(muted, catalog)
         if failures:  # nothing is built yet: what is built must have been without these, or they could not come back
             return Prepared((), muted, tuple(failures))
         families = []
+        if recent is not None:
+            self._forget_drifted(recent)
         for key, member in self._members.items():
             try:
-                built = [b for b in self._segments(member, upto, muted, catalog) if len(_slots(b, muted)) < len(b.ids)]
+                segments = self._segments(member, upto, muted, catalog, recent)
+                built = [b for b in segments if len(_slots(b, muted)) < len(b.ids)]
                 if built:
                     families.append(self._family(member, built, muted))
             except NOT_OF_QUERIES:
@@ -242,13 +267,42 @@ class QuerySegments:
         assert parts is not None, "what is registered has cores"
         return Group(parts.cores[ref.core], self.registry.constants(ref.group), ref.first_id)
 
-    def _segments(self, member: _FamilyGroups, upto: int, muted: np.ndarray, catalog: Catalog) -> list[_Built]:
+    def _forget_drifted(self, recent: RecentRows) -> None:
+        """Ask the family whose turn it is, if it is time, and forget its segments that rows have left behind."""
+        every = self.settings.measure_every_batches
+        large = [key for of in (self._main, self._tail) for key, built in of.items() if len(built.ids) >= BOXES_MIN]
+        built = [member for member in self._members.values() if member.key in large]
+        waits = [self._asked.get(m.key, 0) + every * self._patience.get(m.key, 1) for m in built]
+        if min(waits, default=self._prepared + 1) > self._prepared:
+            return
+        member = built[waits.index(min(waits))]
+        key, rows = member.key, recent.of(member.family.streams)
+        drifted = [of for of in (self._main, self._tail) if key in of and self._is_drifted(member, of[key], rows)]
+        patience = self._patience.get(key, 1)
+        self._asked[key] = self._prepared
+        self._patience[key] = min(2 * patience, PATIENCE_MAX) if drifted else max(patience // 2, 1)
+        for of in drifted:
+            self._forget(of.pop(key))
+        if drifted:
+            self.say(f"rows of '{member.family.channel}' are not what they were: its queries are reached anew")
+
+    def _is_drifted(self, member: _FamilyGroups, built: _Built, rows: Recent) -> bool:
+        """Whether a segment would be clearly better if it were built for these rows."""
+        try:
+            seen = form_named(member.form).open(*read_arrays(self.files, built.path)).foreseen(rows)
+        except Exception:  # a file that is gone is built again anyway, and what else there is matching says
+            return False
+        return seen is not None and seen.now > DRIFT_FACTOR * seen.anew and seen.now - seen.anew > DRIFT_CANDIDATES_MIN
+
+    def _segments(
+        self, member: _FamilyGroups, upto: int, muted: np.ndarray, catalog: Catalog, recent: RecentRows | None
+    ) -> list[_Built]:
         key, cores = member.key, member.cores
         main = self._main.get(key)
         stale = main is None or main.upto > upto or not main.fits(muted, catalog.changes) or self._outgrown(main, cores)
         if main is None or stale or not is_whole(self.files, main.path):
             self._forget(self._main.pop(key, None), self._tail.pop(key, None))
-            main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog)
+            main = self._main[key] = self._build(member, "main", cores, 0, upto, muted, catalog, recent)
         later = cores[bisect_left(cores, main.upto, key=lambda c: c.number) :]
         if not later:
             return [main]
@@ -258,13 +312,13 @@ class QuerySegments:
         )
         if tail is None or stale or not is_whole(self.files, tail.path):
             self._forget(self._tail.pop(key, None))
-            tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog)
+            tail = self._tail[key] = self._build(member, "tail", later, main.upto, upto, muted, catalog, recent)
         return [main, tail]
 
     def in_use(self) -> frozenset[str]:
         """The files of segments that the next batch may read; another thread may ask."""
         built = [*self._main.values(), *self._tail.values()]
-        muted = (entry.path for b in built for entry in self.files.list(f"{b.path[:-4]}.muted"))
+        muted = (entry.path for b in built for entry in self.files.list(f"{b.path.removesuffix(SUFFIX)}.muted"))
         return frozenset((*(b.path for b in built), *muted))
 
     def forget_damaged(self, prepared: Prepared) -> None:
@@ -285,7 +339,7 @@ class QuerySegments:
         for b in built:
             if b is not None:
                 self.files.delete(b.path)
-                for entry in self.files.list(f"{b.path[:-4]}.muted"):
+                for entry in self.files.list(f"{b.path.removesuffix(SUFFIX)}.muted"):
                     self.files.delete(entry.path)
 
     def _build(
@@ -297,21 +351,31 @@ class QuerySegments:
         upto: int,
         excluded: np.ndarray,
         catalog: Catalog,
+        recent: RecentRows | None = None,
     ) -> _Built:
         # Which queries are left out is part of the name: a file is found again only for the same exclusions.
         without = hashlib.sha256(excluded.tobytes()).hexdigest()[:8]
-        path = f"cache/segments/{member.key}/{part}-{first}-{upto}-{catalog.changes}-{self._digest}-{without}.seg"
+        name = f"{member.key}/{part}-{first}-{upto}-{catalog.changes}-{self._digest}-{without}"
         form = form_named(member.form)
-        if is_whole(self.files, path, verify=True):  # left by an earlier run
+        for path in self._left(member.key, name):
             found = form.open(*read_arrays(self.files, path))
             return _Built(first, upto, path, found.ids, excluded, found.needs, catalog.changes)
+        # What is built for other rows has another name: whoever maps the earlier file keeps it as it was.
+        path = f"{name}-{unique()[:8]}{SUFFIX}"
         count = sum(c.group.count for c in cores)
         if count >= SAID_QUERIES_MIN:
             self.say(f"indexing {count:,} queries of '{member.family.channel}'")
         groups = [self._core(ref, catalog) for ref in cores]
-        made = form.build(member.family, groups, catalog, self.settings, excluded)
+        rows = None if recent is None or count < BOXES_MIN else recent.of(member.family.streams)
+        made = form.build(member.family, groups, catalog, self.settings, excluded, rows)
         save_arrays(self.files, path, made.arrays(), made.meta())
         return _Built(first, upto, path, made.ids, excluded, made.needs, catalog.changes)
+
+    def _left(self, folder: str, name: str) -> Iterator[str]:
+        """Whole files of these queries that an earlier run left."""
+        for path in sorted(entry.path for entry in self.files.list(folder)):
+            if path.startswith(name) and path.endswith(SUFFIX) and is_whole(self.files, path, verify=True):
+                yield path
 
     def _reference(self, built: _Built, muted: np.ndarray) -> SegmentRef:
         """The segment's file, and a file of its muted slots if it has any."""
@@ -321,9 +385,9 @@ class QuerySegments:
         mask = np.zeros(len(built.ids), np.uint8)
         mask[slots] = 1
         digest = hashlib.sha256(slots.tobytes()).hexdigest()[:16]
-        path = f"{built.path[:-4]}.muted/{digest}"
+        path = f"{built.path.removesuffix(SUFFIX)}.muted/{digest}"
         if not is_whole(self.files, path):
-            older = [entry.path for entry in self.files.list(f"{built.path[:-4]}.muted")]
+            older = [entry.path for entry in self.files.list(f"{built.path.removesuffix(SUFFIX)}.muted")]
             save_arrays(self.files, path, {"muted": mask}, {})
             for name in older:
                 self.files.delete(name)

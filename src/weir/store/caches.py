@@ -15,7 +15,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from weir.errors import StoreError
-from weir.store.files import Files
+from weir.store.files import Files, short_name
+
+
+def segment_folder(form: str, family: str) -> str:
+    """Where the query segments of a family lie."""
+    return f"cache/segments/{form}/{short_name(family)}"
 
 
 def save(files: Files, kind: str, number: int, parts: Sequence[bytes], suffix: str = "") -> None:

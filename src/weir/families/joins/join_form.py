@@ -18,7 +18,9 @@ from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
 from weir.families.query_parts import width_of
+from weir.families.recent import Recent
 from weir.index.box_tables import OverBudget
+from weir.index.digests import Foreseen
 from weir.index.joining import kinds
 from weir.settings import Settings
 
@@ -67,6 +69,13 @@ class JoinQueries:
     def needs(self) -> tuple[Needs, ...]:
         return tuple(Needs(tuple(self.segment.accesses(s)), tuple(self.segment.asked(s))) for s in (0, 1))
 
+    @property
+    def reached(self) -> str:
+        return self.segment.reached
+
+    def foreseen(self, recent: Recent) -> Foreseen | None:
+        return self.segment.foreseen(recent)
+
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         events = asked.events
         for rows in asked.partners[1 - asked.side]:
@@ -77,9 +86,14 @@ class JoinQueries:
 
 
 def build(
-    family: JoinFamily, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+    family: JoinFamily,
+    groups: Sequence[Group],
+    catalog: Catalog,
+    settings: Settings,
+    excluded: np.ndarray,
+    recent: Recent | None = None,
 ) -> JoinQueries:
-    return JoinQueries(JoinSegment.build(family, groups, catalog, settings=settings, excluded=excluded))
+    return JoinQueries(JoinSegment.build(family, groups, catalog, settings=settings, excluded=excluded, recent=recent))
 
 
 def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> JoinQueries:

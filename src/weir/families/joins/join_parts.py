@@ -39,6 +39,7 @@ from weir.index.joining.enumeration import Checks, Remaining, make_checks
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.meeting.index_contract import Indexing, StoredIndex
 from weir.index.meeting.planes import Plane
+from weir.index.samples import Sample
 from weir.index.stabbing import canonical
 from weir.index.trees.partial_index import PartialIndex
 from weir.index.windows.window_index import WindowIndex
@@ -207,25 +208,25 @@ def _time_form(e: Expression, times: tuple[str, str]) -> str:
     return "t0 - t1" if first.source == 0 else "t1 - t0"
 
 
-def build_parts(
-    boxes: RowBoxes,
-    bounds: Apart,
-    slots_count: int,
-    sides: Sides,
-    how: Indexing,
-    *,
-    has_keys: bool,
-) -> list[Part]:
-    """The boxes by the access attributes of their slots, and by how far apart in time their rows may be."""
+def accesses_of(
+    boxes: RowBoxes, slots_count: int, sides: Sides, *, has_keys: bool, sample: Sample | None = None
+) -> Ints:
+    """int64[n_slots, 3]: through which attribute of each side, and which difference, a slot is reached; −1 for none."""
     timed = np.array([bool(form) for form in sides.times], bool)
     fit = np.array(
         [side != BOTH or of is not None for side, of in zip(sides.side, sides.differences, strict=True)], bool
     )
     # Times are compared anyway, so queries are reached through them only where there is nothing better.
-    chosen = choose_accesses(boxes, slots_count, np.where(fit & ~(timed & has_keys), sides.side, -1))
+    chosen = choose_accesses(boxes, slots_count, np.where(fit & ~(timed & has_keys), sides.side, -1), sample)
     if has_keys and timed.any():
         bare = (chosen[:, 2] < 0) & ((chosen[:, 0] < 0) | (chosen[:, 1] < 0))
         chosen[bare, 2] = choose_accesses(boxes, slots_count, np.where(timed, sides.side, -1))[bare, 2]
+    return chosen
+
+
+def build_parts(boxes: RowBoxes, bounds: Apart, chosen: Ints, sides: Sides, how: Indexing) -> list[Part]:
+    """The boxes by the access attributes of their slots, and by how far apart in time their rows may be."""
+    slots_count = len(chosen)
     keys = np.column_stack([chosen, _reach_classes(boxes, bounds, slots_count, sides)])[boxes.row_of_box]
     kinds, part_of_box = np.unique(keys, axis=0, return_inverse=True)
     return [

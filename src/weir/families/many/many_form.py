@@ -17,7 +17,9 @@ from weir.families.many.many_rows import EventRows, ManyRows, Pool
 from weir.families.many.many_segments import ManySegment
 from weir.families.members import Group
 from weir.families.query_parts import kernels_of
+from weir.families.recent import Recent
 from weir.index.box_tables import OverBudget
+from weir.index.digests import Foreseen
 from weir.settings import Settings
 
 name = many_family.name
@@ -65,6 +67,13 @@ class ManyQueries:
         """It asks for columns only: the family alone says in which orders rows are kept."""
         return tuple(Needs((), tuple(self.segment.asked(s))) for s in range(len(self.segment.family.streams)))
 
+    @property
+    def reached(self) -> str:
+        return self.segment.reached
+
+    def foreseen(self, recent: Recent) -> Foreseen | None:
+        return self.segment.foreseen(recent)
+
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         pools = {s: self._pool(rows) for s, rows in enumerate(asked.partners) if s != asked.side}
         found = self.segment.match(asked.side, EventRows(*asked.events), pools, asked.muted, asked.left())
@@ -79,9 +88,16 @@ class ManyQueries:
 
 
 def build(
-    family: ManyFamily, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+    family: ManyFamily,
+    groups: Sequence[Group],
+    catalog: Catalog,
+    settings: Settings,
+    excluded: np.ndarray,
+    recent: Recent | None = None,
 ) -> ManyQueries:
-    return ManyQueries(ManySegment.build(family, groups, catalog, strategy=settings.strategy, excluded=excluded))
+    return ManyQueries(
+        ManySegment.build(family, groups, catalog, strategy=settings.strategy, excluded=excluded, recent=recent)
+    )
 
 
 def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> ManyQueries:

@@ -39,9 +39,12 @@ from weir.families.many.many_probes import Places, SymmetricJoin, TooManyError
 from weir.families.many.many_rows import EventRows, Pool, SideRows
 from weir.families.members import Group, boxes_of, by_shape, in_slots
 from weir.families.query_parts import WIDE, width_of
+from weir.families.recent import Recent, no_attributes_text, reached_text, sample_of
 from weir.families.selections.selection_segments import box_table
 from weir.index.box_tables import OverBudget, Uint8s
-from weir.index.strategies import STRATEGIES, Strategy, choose
+from weir.index.digests import Foreseen
+from weir.index.samples import BOXES_MIN, Sample
+from weir.index.strategies import STRATEGIES, Choosing, Strategy, choose
 from weir.index.strings import StringDictionary
 from weir.values.codec import canonical, from_json, to_json
 from weir.values.evaluate import evaluate
@@ -106,8 +109,9 @@ class ManySegment:
         *,
         strategy: str,
         excluded: np.ndarray | None = None,
+        recent: Recent | None = None,
     ) -> ManySegment:
-        """The segment of all queries of `groups` except the `excluded` ids (ascending)."""
+        """The segment of all queries of `groups` but the `excluded` ids (ascending), for rows like the recent ones."""
         streams = [catalog.streams[name.lower()] for name in family.streams]
         members = list(_members(family, groups, catalog, excluded, streams))
         ids, slot_of_row = in_slots([m.ids for m in members])
@@ -115,26 +119,46 @@ class ManySegment:
         timed = [member.with_distances(streams, uniform) for member in members]
         boxes, attributes, dictionaries, guards = boxes_of(timed, slot_of_row, hints=family.has_hints)
         table, used = box_table(boxes, len(attributes))
-        if strategy == "auto":
-            is_wide = any(width_of(m.many.predicate) >= WIDE for m in members)
-            strategy = choose(table, len(ids), len(used)) if is_wide else "grid"
         expressions = [attributes[n] for n in used]
         windows = {
             pair: (min(int(m.lo[pair].min()) for m in members), max(int(m.hi[pair].max()) for m in members))
             for pair in (members[0].lo if members else ())
         }
         limits = limits_of(table, expressions, family.bands, windows, [stream.time for stream in streams])
+        own = {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries}
+        sample = None
+        if len(table.slot_of_box) >= BOXES_MIN:
+            sample = _sample(recent, expressions, own, np.bincount(table.constraint_attribute, minlength=len(used)))
+        if strategy == "auto":
+            is_wide = any(width_of(m.many.predicate) >= WIDE for m in members)
+            strategy = choose(table, len(ids), len(used), sample) if is_wide else "grid"
         return cls(
             family,
             strategy,
             ids,
             [to_json(e) for e in expressions],
-            {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
+            own,
             limits,
             bool(len(table.slot_of_box)),
             guards,
-            STRATEGIES[strategy].build(table, len(ids), len(used)),
+            STRATEGIES[strategy].build(table, len(ids), len(used), sample),
         )
+
+    @property
+    def reached(self) -> str:
+        """For `explain`: through which attributes its queries are reached; sides by their streams."""
+        if not isinstance(self.index, Choosing):
+            return no_attributes_text(self.strategy)
+        return reached_text(self.index.reached, self.attributes, dict(enumerate(self.family.streams)))
+
+    def foreseen(self, recent: Recent) -> Foreseen | None:
+        """What combinations of rows like these cost, as it is built and if it were built for them."""
+        if not isinstance(self.index, Choosing):
+            return None
+        used = {n for numbers, _ in self.index.reached.boxes for n in numbers}
+        weights = np.array([number in used for number in range(len(self._written))], np.int64)
+        sample = _sample(recent, self.attributes, self.dictionaries, weights)
+        return None if sample is None else self.index.foreseen(sample)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but `meta`, as flat arrays."""
@@ -268,6 +292,19 @@ class ManySegment:
                 columns |= {spelled_name(s, name): table.column(name) for name in mine}
             keys[number] = keys_of_values(evaluate(spelled(e), pa.table(columns)), e.type, dictionary)
         return keys
+
+
+def _sample(
+    recent: Recent | None,
+    attributes: Sequence[Expression],
+    dictionaries: Mapping[int, StringDictionary],
+    weights: Ints,
+) -> Sample | None:
+    """Recent rows, side by side, by attribute; those of several sides are not measured."""
+    sources = [sorted(sources_of(e)) for e in attributes]
+    sides = [of[0] if len(of) == 1 else -1 for of in sources]
+    homes = [e if side < 0 else at_home(e) for e, side in zip(attributes, sides, strict=True)]
+    return sample_of(recent, homes, sides, dictionaries, weights)
 
 
 @dataclass(frozen=True)

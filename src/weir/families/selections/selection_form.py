@@ -14,9 +14,11 @@ from weir.algebra.schema import Catalog, Stream
 from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen, Stored
 from weir.families.members import Group
 from weir.families.query_parts import kernels_of, parts_of
+from weir.families.recent import Recent
 from weir.families.selections import selection_family
 from weir.families.selections.selection_segments import Segment
 from weir.index.box_tables import OverBudget
+from weir.index.digests import Foreseen
 from weir.settings import Settings
 
 name = selection_family.name
@@ -78,6 +80,13 @@ class SelectionQueries:
         self.ids = segment.ids
         self.arrays, self.meta = segment.arrays, segment.meta
 
+    @property
+    def reached(self) -> str:
+        return self.segment.reached
+
+    def foreseen(self, recent: Recent) -> Foreseen | None:
+        return self.segment.foreseen(recent[0])
+
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         found = self.segment.match(asked.events.table, asked.muted, asked.left())
         if isinstance(found, OverBudget):
@@ -87,11 +96,17 @@ class SelectionQueries:
 
 
 def build(
-    family: SelectionFamily, groups: Sequence[Group], catalog: Catalog, settings: Settings, excluded: np.ndarray
+    family: SelectionFamily,
+    groups: Sequence[Group],
+    catalog: Catalog,
+    settings: Settings,
+    excluded: np.ndarray,
+    recent: Recent | None = None,
 ) -> SelectionQueries:
     stream = catalog.streams[family.stream.lower()]
+    rows = None if recent is None else recent[0]
     return SelectionQueries(
-        Segment.build(stream, groups, strategy=settings.strategy, settings=settings, excluded=excluded)
+        Segment.build(stream, groups, strategy=settings.strategy, settings=settings, excluded=excluded, recent=rows)
     )
 
 

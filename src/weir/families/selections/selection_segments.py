@@ -30,8 +30,11 @@ from weir.boxes.instances import RowBoxes
 from weir.boxes.value_keys import keys_of_values
 from weir.families.members import Group, boxes_of, in_slots, without
 from weir.families.query_parts import WIDE, parts_of, width_of
+from weir.families.recent import no_attributes_text, reached_text, sample_of
 from weir.index.box_tables import BoxTable, Matches, OverBudget
-from weir.index.strategies import STRATEGIES, Strategy, choose
+from weir.index.digests import Foreseen
+from weir.index.samples import BOXES_MIN
+from weir.index.strategies import STRATEGIES, Choosing, Strategy, choose
 from weir.index.strings import StringDictionary
 from weir.settings import Settings
 from weir.values.codec import from_json, to_json
@@ -76,25 +79,51 @@ class Segment:
         strategy: str,
         settings: Settings,
         excluded: np.ndarray | None = None,
+        recent: pa.Table | None = None,
     ) -> Segment:
-        """The segment of all queries of `groups` except the `excluded` ids (ascending: dropped or demoted)."""
+        """The segment of all queries of `groups` except the `excluded` ids (ascending: dropped or demoted).
+
+        Where there are recent rows, queries are reached as is best for rows like them.
+        """
         del settings  # limits were checked at registration
         members = [_ShapeMembers(*shape) for shape in _by_shape(groups, excluded)]
         ids, slot_of_row = in_slots([m.ids for m in members])
 
         boxes, attributes, dictionaries, _ = boxes_of([(m.predicate, m.constants) for m in members], slot_of_row)
         table, used = box_table(boxes, len(attributes))
+        expressions = [attributes[n] for n in used]
+        own = {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries}
+        sample = None
+        if len(table.slot_of_box) >= BOXES_MIN:
+            weights = np.bincount(table.constraint_attribute, minlength=len(used))
+            sample = sample_of((recent,), expressions, [0] * len(used), own, weights)
         if strategy == "auto":
             is_wide = any(width_of(m.predicate) >= WIDE for m in members)
-            strategy = choose(table, len(ids), len(used)) if is_wide else "grid"
+            strategy = choose(table, len(ids), len(used), sample) if is_wide else "grid"
         return cls(
             stream.name,
             strategy,
             ids,
-            [to_json(attributes[n]) for n in used],
-            {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries},
-            STRATEGIES[strategy].build(table, len(ids), len(used)),
+            [to_json(e) for e in expressions],
+            own,
+            STRATEGIES[strategy].build(table, len(ids), len(used), sample),
         )
+
+    @property
+    def reached(self) -> str:
+        """For `explain`: through which attributes its queries are reached."""
+        if not isinstance(self.index, Choosing):
+            return no_attributes_text(self.strategy)
+        return reached_text(self.index.reached, self.attributes, {0: self.stream})
+
+    def foreseen(self, recent: pa.Table | None) -> Foreseen | None:
+        """What rows like these cost, as it is built and if it were built for them; None if that cannot be told."""
+        if not isinstance(self.index, Choosing):
+            return None
+        used = {n for numbers, _ in self.index.reached.boxes for n in numbers}
+        weights = np.array([number in used for number in range(len(self._written))], np.int64)
+        sample = sample_of((recent,), self.attributes, [0] * len(weights), self.dictionaries, weights)
+        return None if sample is None else self.index.foreseen(sample)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but `meta`, as flat arrays."""

@@ -39,6 +39,7 @@ from weir.index.jit import Scalar, kernel
 from weir.index.meeting.instructions import lowest_bit
 from weir.index.meeting.lean import lean
 from weir.index.ranks import RankSpace, rank_bounds, rank_keys
+from weir.index.samples import Sample
 from weir.index.trees.tree_nodes import FREE_HI, FREE_LO, N_NODES, ROOT, Nodes, trimmed, with_room
 from weir.index.trees.tree_search import Marked, Steps, first_changed, make_marked, make_steps, take_steps
 
@@ -79,7 +80,8 @@ class BoxTree(ABC):
         self._growth: Growth | None = None
 
     @classmethod
-    def build(cls, table: BoxTable, n_slots: int, n_attributes: int) -> Self:
+    def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
+        del sample  # boxes are reached through all their attributes
         table = check(table, n_slots, n_attributes)
         space = ranks.build(table, n_attributes)
         lo, hi = rank_bounds(space, table)
