@@ -437,5 +437,6 @@ def _lower_root(nodes: Nodes, growth: Growth) -> None:
         for lane in range(FANOUT):
             if nodes.child[root, lane] >= 0:
                 nodes.numbers[ROOT] = nodes.child[root, lane]
+                clear_lane(nodes, root, lane)
         growth.parent[nodes.numbers[ROOT]] = -1
         root = nodes.numbers[ROOT]

@@ -228,13 +228,14 @@ def _delete_boxes(nodes: Nodes, growth: Growth, boxes: Int32s, tops: Int32s) -> 
                     orphans[n] = nodes.child[node, lane]
                     for d in range(n_dims):
                         orphan_lo[n, d], orphan_hi[n, d] = nodes.lo[node, d, lane], nodes.hi[node, d, lane]
+                    clear_lane(nodes, node, lane)  # nobody reaches it any more, and it holds nothing
                     n += 1
             clear_lane(nodes, parent, lane_of(nodes, parent, node))
             while nodes.used[parent] == 0 and growth.parent[parent] >= 0:  # nor does anything stay above it
                 node, parent = parent, np.int64(growth.parent[parent])
                 clear_lane(nodes, parent, lane_of(nodes, parent, node))
             if nodes.used[parent] == 0:
-                nodes.level[parent] = level
+                nodes.level[parent] = level if n > 0 else 0
             _bound_upwards(nodes, growth, parent, lo, hi)
             for i in range(n):
                 _insert_child(nodes, growth, orphans[i], orphan_lo[i], orphan_hi[i], level, tops)
@@ -266,5 +267,6 @@ def _lower_root(nodes: Nodes, growth: Growth) -> None:
                 only = np.int64(nodes.child[root, lane])
         if n != 1:
             return
+        clear_lane(nodes, root, lane_of(nodes, root, only))
         growth.parent[only] = -1
         nodes.numbers[ROOT] = only
