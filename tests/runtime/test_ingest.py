@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 
+import weir
 from weir.algebra.schema import STRING, TIMESTAMP, Column, Stream
 from weir.runtime.ingest import IngestTask, judge
+from weir.runtime.loop import run_batch
+from weir.testing.direct import DirectJobs, DirectWeir
 
 STREAM = Stream("s", (Column("name", STRING), Column("ts", TIMESTAMP), Column("other", STRING)), "ts", None)
 TASK = IngestTask("", 0, {"s": STREAM}, {}, 10**12, None)
@@ -50,3 +54,19 @@ def test_texts_that_are_no_utf8_are_set_aside() -> None:
         shown = [None if names[k] is None else names[k].decode(errors="replace") for k in bad]
         assert late.column("name").to_pylist() == shown
         assert set(late.column("weir_reason").to_pylist()) == {"not UTF-8"}
+
+
+def test_no_query_is_to_blame_for_them(tmp_path: Path) -> None:
+    """Rows as Spark hands them over: what cannot be read is set aside, and every query goes on with the rest."""
+    w = weir.open(tmp_path)
+    w.stream("s", "name string, ts timestamp, other string", time="ts", keep="forever")
+    conditions = ("name = 'A'", "name LIKE '%A%'", "upper(name) = 'A'", "length(name) = 1 AND name < 'B'", "other > ''")
+    queries = [w.register(f"SELECT name FROM s WHERE {condition}") for condition in conditions]
+    direct = DirectWeir(w, wall_us=10**12)
+    for batch in range(2):
+        direct.context.state.refresh(direct.context.ledger)
+        given = [("s", table([b"A", b"\xffA", b"A"], [b"x", b"y", b"A\xc3"], chunk=3))]
+        done = run_batch(direct.context, batch, DirectJobs(direct.context, direct.segments, direct.partners, 1, given))
+        assert done.quarantined == ()
+    assert [query.fetch()["name"].to_pylist() for query in queries] == [["A", "A"]] * len(queries)
+    assert w.late("s")["name"].to_pylist() == ["\ufffdA", "A"] * 2
