@@ -1,6 +1,6 @@
-"""`weir bench`: the kernels on W1 to W4, window joins and joins of 2 to 6 streams, then the whole pipeline on Spark.
+"""`weir bench`: the kernels on W1 to W5, window joins and joins of 2 to 6 streams, then the whole pipeline on Spark.
 
-python -m benchmarks.run [--workload W1,W2,W3,W4,windows,many] [--queries 1000,…] [--skip-peers]
+python -m benchmarks.run [--workload W1,W2,W3,W4,W5,windows,many] [--queries 1000,…] [--skip-peers]
                          [--only kernels|pipeline] [--quick]
 
 Ratios are from one run.
@@ -15,19 +15,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SELECTIONS = ("W1", "W2")
-WORKLOADS = (*SELECTIONS, "W3", "W4", "windows", "many")
+WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "windows", "many")
 SIZES = "1000,10000,100000,1000000"
 JOIN_SIZES = "10000,100000,1000000"
 BAND_SIZES = "1000,10000,100000"
+BOX_SIZES = "100000,1000000"
 
 
 def main(argv: list[str] | None = None) -> int:
     arguments = argparse.ArgumentParser(prog="weir bench", description=__doc__)
     arguments.add_argument("--quick", action="store_true", help="smoke size: a few seconds, figures mean nothing")
     arguments.add_argument("--workload", default=",".join(WORKLOADS), help="default: " + ", ".join(WORKLOADS))
-    arguments.add_argument(
-        "--queries", default=None, help=f"default: {SIZES}, for W3 {JOIN_SIZES}, for W4 {BAND_SIZES}"
-    )
+    by_workload = f"for W3 {JOIN_SIZES}, for W4 {BAND_SIZES}, for W5 {BOX_SIZES}"
+    arguments.add_argument("--queries", default=None, help=f"default: {SIZES}, {by_workload}")
     arguments.add_argument("--only", choices=("kernels", "pipeline"), default=None)
     arguments.add_argument("--skip-peers", action="store_true")
     args = arguments.parse_args(argv)
@@ -62,6 +62,10 @@ def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
         from benchmarks.micro import bands
 
         bands.main(["--queries", args.queries or BAND_SIZES, *given])
+    if "W5" in wanted:
+        from benchmarks.micro import boxes
+
+        boxes.main(["--queries", args.queries or BOX_SIZES, *given])
     if "windows" in wanted:
         from benchmarks.micro import windows
 

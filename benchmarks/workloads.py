@@ -10,17 +10,27 @@
                 normal(5000, 1000), S.c uniform: broad 0.054·N queries an event, narrow 10⁻⁴·N
     W4 band     `S.b - R.b BETWEEN lo AND hi`, widths normal(3, 1), midpoints uniform on ±500,000; events: R.b uniform
                 on 0..1,000,000; kept: 100,000 rows of S, uniform there too: 0.19·N queries an event
+    W5 boxes    an interval for each of 5 + 5 attributes of two streams, 16-bit integers (CSJQ, Table 1); an event is a
+                tuple of the first stream with 1, 5 or 50 join results; a join result is in 0.01 % of the boxes, each
+                attribute by itself in 0.0001^(1/10) = 40 % of the intervals: 10⁻⁴·N queries a join result
 
 Widths in W1 are exponential (the definition gives the mean only), hot spots have a standard deviation of D/1000. In W2
 the width is solved for, so that an event matches 10 queries on average whatever N is; categories follow Zipf's law with
 exponent 1. `w3_even` is W3 with lengths solved for, so that an event affects the same number of queries whatever N is;
-`w4_even` is W4 with fewer rows and wider bands to the same end.
+`w4_even` is W4 with fewer rows and wider bands to the same end, and `w5_even` is W5 with smaller boxes.
+W5 has three laws of values. *Uniform* is the paper's. *Skewed*: the first two attributes of each stream are powers,
+u⁴ of a uniform u, and so are the midpoints of their intervals: rows and queries crowd where values are small.
+*Correlated*: the attributes of a stream are one hidden uniform number and a little noise each, and so are midpoints:
+an attribute that matches says that the others will. Widths are solved for in both, one an attribute, so that a join
+result is in 0.01 % of the boxes on average; where values crowd it is in far more.
 Values are integers, so that every engine compares the same exact numbers. One query is one box here.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -36,6 +46,14 @@ KEPT_ROWS = 100_000  # of S, in W3
 BAND_REACH = 1_000_000  # b of W4 is drawn from 0..BAND_REACH
 LENGTHS = {"broad": ((1000.0, 200.0), (400.0, 50.0)), "narrow": ((20.0, 5.0), (20.0, 5.0))}  # mean, deviation: of a, c
 ATTRIBUTES = ("a", "b", "c", "d", "k", "l")  # names for peers that want them
+SHORTS = 1 << 16  # W5 draws from −32,768..32,767
+SELECTIVITY = 1e-4  # of W5's boxes
+CROWDED = 4  # W5 skewed: the power of a uniform number
+NOISE = 0.02  # W5 correlated: standard deviation, as a share of the domain
+_SAMPLE = 200_000  # pairs of row and query by which W5's widths are found
+
+Law = Literal["uniform", "skewed", "correlated"]  # of the values of W5
+LAWS: tuple[Law, ...] = get_args(Law)
 
 
 class Workload(NamedTuple):
@@ -242,3 +260,111 @@ def _bands(
         np.sort(rng.integers(0, BAND_REACH + 1, rows)),
         rng.integers(0, BAND_REACH + 1, n_events),
     )
+
+
+class BoxWorkload(NamedTuple):
+    """Standing queries over the attributes of several streams, and arriving tuples with their join results.
+
+    A join result is one column of `keys`. Results of a tuple stand next to each other, and among them those that agree
+    in the partners of the first probes.
+    """
+
+    name: str
+    table: BoxTable  # query i is box i, with an interval for every attribute
+    streams: tuple[int, ...]  # attributes of each stream: of the arriving one, then in the order of the probes
+    probes: tuple[int, ...]  # matches of each probe, one for each stream but the first
+    keys: np.ndarray  # int64[attributes, tuples · results]
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.table.slot_of_box)
+
+    @property
+    def n_attributes(self) -> int:
+        return sum(self.streams)
+
+    @property
+    def n_results(self) -> int:
+        """Join results of a tuple."""
+        return math.prod(self.probes)
+
+    @property
+    def n_events(self) -> int:
+        return int(self.keys.shape[1]) // self.n_results
+
+    @property
+    def steps(self) -> tuple[tuple[int, ...], ...]:
+        """The attributes of each stream."""
+        ends = np.cumsum(self.streams).tolist()
+        return tuple(tuple(range(end - n, end)) for n, end in zip(self.streams, ends, strict=True))
+
+
+def w5(n_queries: int, n_events: int, results: int = 5, seed: int = 1, *, law: Law = "uniform") -> BoxWorkload:
+    return boxes(f"W5 {law}", n_queries, n_events, (5, 5), (results,), seed, law=law)
+
+
+def w5_even(n_queries: int, n_events: int, matches: float, results: int = 5, seed: int = 1) -> BoxWorkload:
+    """Boxes of such a size that a join result is in `matches` of them on average."""
+    return boxes("W5 even", n_queries, n_events, (5, 5), (results,), seed, selectivity=matches / n_queries)
+
+
+def boxes(
+    name: str,
+    n_queries: int,
+    n_events: int,
+    streams: Sequence[int],
+    probes: Sequence[int],
+    seed: int = 1,
+    *,
+    selectivity: float = SELECTIVITY,
+    law: Law = "uniform",
+) -> BoxWorkload:
+    """Queries and tuples with any number of streams, of attributes, and of matches a probe."""
+    assert len(probes) == len(streams) - 1, "every stream but the arriving one is probed"
+    rng = np.random.default_rng(seed)
+    n_attributes, n_results = sum(streams), math.prod(probes)
+    share = selectivity ** (1 / n_attributes)
+    intervals = [_shorts(law, rng, n_queries, n, share) for n in streams]
+    lo, hi = (np.concatenate([ends[side] for ends in intervals]).T for side in (0, 1))
+    attribute = np.broadcast_to(np.arange(n_attributes), (n_queries, n_attributes))
+    keys = np.empty((n_attributes, n_events * n_results), dtype=np.int64)
+    rows, first = n_events, 0  # rows of this stream that take part, and its first attribute
+    for n, matches in zip(streams, (*probes, 1), strict=True):
+        values = np.floor(_law(law, rng, n, rows) * SHORTS).astype(np.int64) - SHORTS // 2
+        keys[first : first + n] = np.repeat(values, keys.shape[1] // rows, axis=1)
+        rows, first = rows * matches, first + n
+    return BoxWorkload(name, _table(attribute, lo, hi), tuple(streams), tuple(probes), keys)
+
+
+def _shorts(
+    law: Law, rng: np.random.Generator, n_queries: int, attributes: int, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals for the attributes of one stream: lo and hi, [attributes, n_queries].
+
+    A row is in an interval with probability `share`. Correlated attributes are in all intervals of a query with
+    probability share^attributes.
+    """
+    if law == "uniform":  # inside the domain, so that a value at its edge is in as many as others, on average
+        width = max(round(share * SHORTS), 1)
+        lo = rng.integers(0, SHORTS - width + 1, (attributes, n_queries)) - SHORTS // 2
+        return lo, lo + width - 1
+    apart = np.abs(_law(law, rng, attributes, _SAMPLE) - _law(law, rng, attributes, _SAMPLE))
+    if law == "skewed":
+        half = np.quantile(apart, share, axis=1)[:, None]
+    else:
+        half = np.quantile(apart.max(axis=0), share**attributes)
+    middle = _law(law, rng, attributes, n_queries)
+    lo, hi = (np.floor((middle + side) * SHORTS).astype(np.int64) - SHORTS // 2 for side in (-half, half))
+    least, greatest = -SHORTS // 2, SHORTS // 2 - 1
+    return np.clip(lo, least, greatest), np.clip(hi, least, greatest)
+
+
+def _law(law: Law, rng: np.random.Generator, attributes: int, n: int) -> np.ndarray:
+    """Values of the attributes of one stream as shares of the domain: float64[attributes, n], below 1."""
+    if law == "correlated":
+        hidden = rng.uniform(0.1, 0.9, n)
+        return np.clip(hidden + rng.normal(0, NOISE, (attributes, n)), 0, np.nextafter(1, 0))
+    drawn = rng.random((attributes, n))
+    if law == "skewed":
+        drawn[:2] **= CROWDED
+    return drawn

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.workloads import JoinWorkload, Workload
+from benchmarks.workloads import BoxWorkload, JoinWorkload, Workload
 
 Answer = Callable[[int], int]  # number of events of the batch to answer → pairs
 
@@ -37,3 +37,12 @@ class JoinPeer(NamedTuple):
     counts_rows: bool
     prepare: Callable[[JoinWorkload], Answer]
     first: int = 100  # events that it is tried with; more for one that takes long to begin, fewer for a slow one
+
+
+class BoxPeer(NamedTuple):
+    """A peer on join results of many attributes: it counts the pairs of join result and query of the first tuples."""
+
+    name: str
+    threads: int
+    returns_ids: bool
+    prepare: Callable[[BoxWorkload], Answer]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from benchmarks.peers.peer import JoinPeer, Peer
+from benchmarks.peers.peer import BoxPeer, JoinPeer, Peer
 
 _WHERE = {
     "scan": ("strategies", "SCAN"),
@@ -26,6 +26,14 @@ _WHERE_JOINS = {
     "spark-binned": ("select_join_spark", "BINNED"),
 }
 JOIN_NAMES = tuple(_WHERE_JOINS)
+_WHERE_BOXES = {
+    "polars": ("box_polars", "PEER"),
+    "duckdb": ("box_duckdb", "FILTER"),
+    "duckdb-steps": ("box_duckdb", "STEPS"),
+    "spark-nested": ("box_spark", "NESTED"),
+    "spark-steps": ("box_spark", "STEPS"),
+}
+BOX_NAMES = tuple(_WHERE_BOXES)
 
 
 def load(name: str) -> Peer:
@@ -39,4 +47,11 @@ def load_join(name: str) -> JoinPeer:
     module, attribute = _WHERE_JOINS[name]
     peer = getattr(importlib.import_module(f"benchmarks.peers.{module}"), attribute)
     assert isinstance(peer, JoinPeer)
+    return peer
+
+
+def load_box(name: str) -> BoxPeer:
+    module, attribute = _WHERE_BOXES[name]
+    peer = getattr(importlib.import_module(f"benchmarks.peers.{module}"), attribute)
+    assert isinstance(peer, BoxPeer)
     return peer

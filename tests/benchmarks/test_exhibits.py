@@ -37,6 +37,7 @@ from benchmarks.exhibits.ssi import workload
 pytestmark = pytest.mark.slow
 
 WANTED = (
+    *(f"csjq-{k}" for k in range(8, 14)),
     *("ssi-2", "ssi-7a", "ssi-7b", "ssi-8a", "ssi-8b", "ssi-9", "ssi-10a", "ssi-10b", "ssi-11", "ssi-t2"),
     *(f"ssi-{k}" for k in range(12, 21)),
     *("ssi-w1", "ssi-w2"),
