@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
-import inspect
 import itertools
 import json
 import os
@@ -38,7 +37,7 @@ from benchmarks.peers.peer import BoxPeer
 from benchmarks.peers.registry import BOX_NAMES, load_box
 from benchmarks.workloads import LAWS, SELECTIVITY, BoxWorkload, w5, w5_even
 from weir.index.box_tables import BoxTable, Matches
-from weir.index.strategies import STRATEGIES, Strategy
+from weir.index.strategies import STRATEGIES
 from weir.index.warm import warm
 
 BATCH = 20_000  # join results
@@ -61,15 +60,11 @@ class Way(NamedTuple):
     is_stepped: bool = False  # PDFA: what the tuple's own attributes found is shared by its join results
 
 
-def _takes_steps(index: type[Strategy]) -> bool:
-    return "steps" in inspect.signature(index.search).parameters
-
-
 WAYS = {
     way.name: way
     for strategy, index in STRATEGIES.items()
     for way in (Way(strategy, strategy), Way(f"{strategy}-pdfa", strategy, True))
-    if not way.is_stepped or _takes_steps(index)
+    if index.takes_steps or not way.is_stepped
 }
 TREES = tuple(way.strategy for way in WAYS.values() if way.is_stepped)  # indexes that have both naive and PDFA
 
@@ -80,7 +75,7 @@ class Standing:
     def __init__(self, workload: BoxWorkload, indexes: dict[str, Any] | None = None) -> None:
         self.workload = workload
         self.build_s: dict[str, float] = {}
-        self._indexes = indexes or {}
+        self._indexes: dict[str, Any] = indexes or {}
         self._muted = np.zeros(workload.n_queries, dtype=np.uint8)
 
     def index(self, strategy: str) -> Any:
@@ -101,11 +96,11 @@ class Standing:
         w = self.workload
         cuts = (np.linspace(0, n_events, threads + 1).astype(int) * w.n_results).tolist()
         index = self.index(way.strategy)
-        given = {"steps": w.steps} if way.is_stepped else {}
+        steps = w.steps if way.is_stepped else ()
 
         def one(edges: tuple[int, int]) -> Matches:
             keys = np.ascontiguousarray(w.keys[:, slice(*edges)])
-            found = index.search(keys, self._muted, _ANY, **given)
+            found = index.search(keys, self._muted, _ANY, steps)
             assert isinstance(found, Matches), "the budget is boundless"
             return found
 
