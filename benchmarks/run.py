@@ -63,9 +63,10 @@ def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
 
         bands.main(["--queries", args.queries or BAND_SIZES, *given])
     if "W5" in wanted:
-        from benchmarks.micro import boxes
+        from benchmarks.micro import boxes, partial
 
         boxes.main(["--queries", args.queries or BOX_SIZES, *given])
+        partial.main(["--queries", args.queries or BOX_SIZES, *(["--quick"] if args.quick else [])])
     if "windows" in wanted:
         from benchmarks.micro import windows
 
