@@ -27,9 +27,9 @@ WIDE_JOIN = "SELECT r.x, s.y FROM r JOIN s ON r.k = s.k WHERE r.x < {k} AND r.y 
 MANY = "SELECT r.x, s.y FROM r, s, t WHERE r.k = s.k AND s.k = t.k AND r.x < {k} AND t.y > 1"
 NEEDED = {
     "selections": ([SELECTION], {"grid"}),
-    "wide selections": ([WIDE], {"grid", "rtree"}),
+    "wide": ([WIDE], {"grid", "rtree"}),
     "joins": ([JOIN], {"joins", "pairs", "windows"}),
-    "wide joins": ([WIDE_JOIN], {"joins", "pairs", "windows", "partial"}),
+    "partial": ([WIDE_JOIN], {"joins", "pairs", "windows", "partial"}),
     "bands": ([BAND, DOUBLES], {"joins", "pairs", "windows", "bands", "partial"}),
     "many": ([MANY], {"grid", "many"}),
     "all": ([SELECTION, JOIN, BAND, MANY], {"grid", "joins", "pairs", "windows", "bands", "partial", "many"}),
