@@ -138,7 +138,7 @@ class Trials:
     def step(self) -> None:
         """One step on a disk that is more or less full; then the truth is what it must be."""
         name = self.dice.choice(["push", "push", "batch", "batch", "register", "drop", "vacuum", "fetch"])
-        left = self.dice.choice([0, 1, self.dice.randrange(4), self.dice.randrange(40)]) * PAGE
+        left = self.dice.randrange(self.dice.choice([1, 2, 5, 40, 200])) * PAGE
         done = False
         with self.disk.fill(left):
             try:
@@ -227,13 +227,14 @@ def live(disk: Disk, seed: int) -> None:
     trials.given = {name: [] for name in trials.given}
     trials.push()
     trials.batch()
-    trials.world.check()
+    with disk.fill(0):
+        trials.world.check()
     for name, tables in trials.world.rows.items():
         stored = trials.world.weir.state.row_counts.get(name, 0)
         assert stored == sum(table.num_rows for table in tables), f"rows of {name} are lost or doubled"
     said = trials.outcomes
     assert not weir.store.check.check(trials.world.weir.files).wrong
-    assert min(said["push refused"], said["batch refused"], said["batches"], said["fetch done"]) > 0, said
+    assert min(said["push refused"], said["batch refused"], said["batches"]) > 0, said
 
 
 @pytest.mark.parametrize("seed", few_are_quick(range(12), quick=0, tested=1))
