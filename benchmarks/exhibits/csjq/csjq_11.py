@@ -29,7 +29,7 @@ def run(size: Size) -> Exhibit:
     """Times for 1 to 50 join results of a tuple."""
     results = by_size(size, smoke=(1, 5, 10), quick=(1, 2, 5, 10, 20, 50), full=(1, 2, 5, 10, 20, 50))
     n_queries, n_tuples, repeats = sizes(size)
-    # The fewer join results, the more tuples, so that a call takes long enough to be measured.
+    # The fewer join results, the more tuples, so that every call takes long enough to be measured.
     tuples = [n_tuples * max(1, RESULTS // n) for n in results]
     times = measure(
         [boxes("csjq-11", n_queries, k, (5, 5), (n,)) for n, k in zip(results, tuples, strict=True)], repeats
@@ -60,7 +60,6 @@ def run(size: Size) -> Exhibit:
         table=gains(times) | counted(times),
         notes=(
             NOTE,
-            RESULTS,
             "T1 and T2 by least squares: "
             + ", ".join(f"{name} {first:,.1f} µs and {second:,.2f} µs" for name, (first, second) in fits.items())
             + ".",

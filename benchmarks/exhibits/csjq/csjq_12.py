@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.exhibits.csjq.response import (
     GAINS,
     NOTE,
+    RESULTS,
     WAYS,
     Way,
     columns,
@@ -27,8 +28,12 @@ def run(size: Size) -> Exhibit:
     """Times for 2 to 6 streams of 5 attributes; and for two streams with as many join results."""
     streams = by_size(size, smoke=(2, 3), quick=(2, 3, 4, 5, 6), full=(2, 3, 4, 5, 6))
     n_queries, n_tuples, repeats = sizes(size)
-    workloads = [boxes("csjq-12", n_queries, n_tuples, (5,) * n, (A_PROBE,) * (n - 1)) for n in streams]
-    of_two = [boxes("csjq-11", n_queries, n_tuples, (5, 5), (w.n_results,)) for w in workloads]
+    # The fewer join results, the more tuples, so that every call takes long enough to be measured.
+    tuples = [n_tuples * max(1, RESULTS // A_PROBE ** (n - 1)) for n in streams]
+    workloads = [
+        boxes("csjq-12", n_queries, k, (5,) * n, (A_PROBE,) * (n - 1)) for n, k in zip(streams, tuples, strict=True)
+    ]
+    of_two = [boxes("csjq-11", n_queries, w.n_events, (5, 5), (w.n_results,)) for w in workloads]
     times, compared = measure(workloads, repeats, WAYS | EVERY), measure(of_two, repeats)
     two = {f"{name} of two streams": values for name, values in gains(compared).items()}
     # With two streams both are the same workload; what is compared begins with three.

@@ -31,8 +31,8 @@ from weir.index.trees.rtree import TreeIndex
 from weir.index.trees.tree_index import BoxTree
 
 RESULTS = 10  # join results of a tuple, where they are not what varies
-BLOCK = 250  # tuples of one call: few calls, so that what a call costs by itself does not count
-SAMPLED = 20  # tuples whose queries after the first step are counted
+BLOCK = 5_000  # join results of one call: a call costs 0.2 ms by itself, which should not count
+SAMPLED = 200  # tuples whose queries after the first step are counted
 _ANY = 1 << 50  # a budget of pairs that is never reached
 
 NOTE = (
@@ -82,7 +82,7 @@ class _Trial(NamedTuple):
 
 def sizes(size: Size) -> tuple[int, int, int]:
     """Table 1's number of queries, tuples that are filtered, and repetitions."""
-    return by_size(size, smoke=(300, 4, 2), quick=(50_000, 100, 4), full=(100_000, 1_000, 3))
+    return by_size(size, smoke=(300, 4, 2), quick=(50_000, 200, 4), full=(100_000, 1_000, 3))
 
 
 def measure(workloads: Sequence[BoxWorkload], repeats: int, ways: Mapping[str, Way] = WAYS) -> list[Times]:
@@ -91,19 +91,23 @@ def measure(workloads: Sequence[BoxWorkload], repeats: int, ways: Mapping[str, W
     for w in workloads:
         used = sorted({way.strategy for way in ways.values()})
         indexes: dict[str, BoxTree] = {name: INDEXES[name].build(w.table, w.n_queries, w.n_attributes) for name in used}
-        blocks = len(range(0, w.n_events, BLOCK))
-        spent = {name: np.empty((repeats, blocks)) for name in ways}
+        spent = {name: np.empty((repeats, len(_blocks(w)))) for name in ways}
         seen = {name: looks(index, w) for name, index in indexes.items()}
         trials.append(_Trial(w, indexes, _agreed(indexes, w, ways), seen, spent))
     for k in range(repeats):
         for trial in trials:
-            for block, first in enumerate(range(0, trial.workload.n_events, BLOCK)):
-                events = slice(first, first + BLOCK)
+            for block, events in enumerate(_blocks(trial.workload)):
                 for name, way in ways.items():
                     begun = time.thread_time()
                     search(trial.indexes, trial.workload, way, events)
                     trial.spent[name][k, block] = time.thread_time() - begun
     return [_times(trial) for trial in trials]
+
+
+def _blocks(workload: BoxWorkload) -> list[slice]:
+    """The tuples of each call."""
+    n = max(BLOCK // workload.n_results, 1)
+    return [slice(first, first + n) for first in range(0, workload.n_events, n)]
 
 
 def search(indexes: Mapping[str, BoxTree], workload: BoxWorkload, way: Way, events: slice) -> Matches:
