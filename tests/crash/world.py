@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import signal
@@ -108,22 +109,28 @@ class World:
             self.weir.push("trade", pa.table(trades))
             self.batches += 1
 
-    def driver(self, fault: str | None = None, mark: Path | None = None) -> subprocess.Popen[str]:
-        """Start a driver; `fault` as in WEIR_FAULT, `mark` lets it fire once over all processes."""
+    def driver(
+        self, fault: str | None = None, mark: Path | None = None, log: Path | None = None
+    ) -> subprocess.Popen[str]:
+        """Start a driver; `fault` as in WEIR_FAULT, `mark` lets it fire once over all processes.
+
+        `log`: what it says goes there, so that nobody has to read it while it runs.
+        """
         environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_FAULT")} | self.environment
         if fault is not None:
             environment["WEIR_FAULT"] = fault
         if mark is not None:
             environment["WEIR_FAULT_MARK"] = str(mark)
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.driver", str(self.folder)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=Path(__file__).parent.parent.parent,
-        )
+        with contextlib.ExitStack() as opened:
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.crash.driver", str(self.folder)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if log is None else opened.enter_context(open(log, "w")),
+                stderr=subprocess.STDOUT,
+                text=True,
+                cwd=Path(__file__).parent.parent.parent,
+            )
 
     def last_done(self) -> int:
         return self.weir.ledger.last_done()
