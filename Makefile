@@ -40,9 +40,12 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests that kill processes or set up machines mostly wait: they run beside the others, and report at the end.
-test: lint
-	@$(BIN)/python -m weir.index.warm
+# Linters run while kernels are compiled. Tests that kill processes or set up machines mostly wait: they run beside the
+# others, and report at the end.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory lint > .waiting.log 2>&1 & linted=$$!; \
+	$(BIN)/python -m weir.index.warm; \
+	wait $$linted; clean=$$?; cat .waiting.log; exit $$clean
 	@$(BIN)/python -m pytest -m "(crash or machine) and not soak" > .waiting.log 2>&1 & waiting=$$!; \
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (crash or machine or soak)"; rest=$$?; \
 	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))

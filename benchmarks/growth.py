@@ -15,6 +15,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from weir.testing.direct import DirectWeir
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 STEP_S = 10
 ROWS = {"trade": 100, "weather": 20}
-SETTINGS = {"vacuum_every_batches": 50, "orphan_grace_s": 0, "late_keep_s": 3_600}
+SETTINGS = {"vacuum_every_batches": 50, "orphan_grace_s": 0}
+KINDS = ("ledger", "inbox", "rows", "matches", "late", "cache", "checkpoint")  # folders of a weir
+LATE_KEEP_S = {False: 3_600, True: 60}  # by whether Spark runs it: there a batch takes half a second, not ten
 
 
 def rows_of(batch: int, random: np.random.Generator) -> dict[str, pa.Table]:
@@ -49,7 +52,7 @@ def rows_of(batch: int, random: np.random.Generator) -> dict[str, pa.Table]:
 
 
 def make(folder: str, spark: Any) -> tuple[weir.Weir, list[weir.Query]]:
-    w = weir.open(folder, spark=spark, settings=SETTINGS)
+    w = weir.open(folder, spark=spark, settings=SETTINGS | {"late_keep_s": LATE_KEEP_S[spark is not None]})
     for name in ROWS:
         w.stream(name, "area bigint, x double, ts timestamp", time="ts", keep="1 hour")
     lows = [float(x) for x in range(1000)]
@@ -60,6 +63,13 @@ def make(folder: str, spark: Any) -> tuple[weir.Weir, list[weir.Query]]:
         {"lo": lows[:200], "hi": [x + 5 for x in lows[:200]]},
     )
     return w, [selections[500], joins[100]]
+
+
+def files_by_kind(folder: Path, files: list[Path]) -> dict[str, int]:
+    """How many files each folder of the weir has; seals go with what they seal."""
+    kinds = (p.relative_to(folder).parts for p in files)
+    counts = Counter(parts[1] if parts[0] == "seals" and len(parts) > 2 else parts[0] for parts in kinds)
+    return {f"{kind} files": counts[kind] for kind in KINDS}
 
 
 def measured(folder: Path, batch_ms: list[float], queries: list[weir.Query]) -> dict[str, float]:
@@ -75,7 +85,7 @@ def measured(folder: Path, batch_ms: list[float], queries: list[weir.Query]) -> 
     return {
         "files": len(files),
         "MB": sum(p.stat().st_size for p in files if p.exists()) / 1e6,
-        "ledger files": sum("ledger" in p.parts for p in files),
+        **files_by_kind(folder, files),
         "RSS MB": int(status.split("VmRSS:")[1].split()[0]) / 1e3,
         "open files": len(os.listdir("/proc/self/fd")),
         "mapped, deleted": sum("(deleted)" in line and str(folder) in line for line in maps),

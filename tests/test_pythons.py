@@ -1,4 +1,4 @@
-"""Tests of every layer, and a first batch on Spark, pass on every other Python of this machine that Weir supports.
+"""Tests of every layer, and a first batch on Spark, pass on the other Pythons of this machine that Weir supports.
 
 Each Python gets an environment of its own inside the one that runs the tests, kept until pyproject.toml changes. The
 three large packages that are the same files for every Python are linked, not installed again.
@@ -69,7 +69,14 @@ def environment(version: str, python: str) -> Path:
 OTHERS = other_pythons()
 
 
-@pytest.mark.parametrize("version", OTHERS)
+def versions() -> list[object]:
+    """`make test` takes the newest of the others, soak all: each has packages to install and kernels to compile."""
+    newest_last = list(OTHERS)
+    rest = [pytest.param(version, marks=pytest.mark.soak) for version in newest_last[:-1]]
+    return [*newest_last[-1:], *rest]
+
+
+@pytest.mark.parametrize("version", versions())
 def test_another_python_passes(version: str) -> None:
     python = environment(version, OTHERS[version])
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not executors", "-m", QUICK]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -89,6 +90,28 @@ def test_a_deleted_file_is_not_kept_open(job: Job) -> None:
     for _ in range(4):
         job.run(5)
         assert job.mapped_and_deleted() == []
+
+
+def test_what_falls_due_while_something_is_under_way_is_done_next(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compaction that takes long must not keep every vacuum away."""
+    begun, may_end = threading.Event(), threading.Event()
+    vacuumed: list[int] = []
+
+    def long_compaction(keeper: Housekeeping, batch: int) -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    monkeypatch.setattr(Housekeeping, "_compact", long_compaction)
+    monkeypatch.setattr(Housekeeping, "_vacuum", lambda keeper, batch: vacuumed.append(batch))
+    job.keeper.after(1)
+    assert begun.wait(60)
+    job.keeper.after(4)  # a vacuum is due, and has to wait
+    assert vacuumed == []
+    may_end.set()
+    job.keeper.close()
+    job.keeper.after(6)  # nothing is due by its number
+    job.keeper.close()
+    assert vacuumed == [6]
 
 
 def test_segments_of_drivers_that_died_go(job: Job) -> None:

@@ -37,19 +37,21 @@ class Housekeeping:
         self.error: str | None = None
         self._thread: ThreadPoolExecutor | None = None  # started when there is something to do
         self._under_way: Future[None] | None = None
+        self._compacts = self._vacuums = False  # what is due and was not begun
         self._state = State()  # its own: the state is not for sharing between threads
         self._registry = registry or Registry(files)  # may be shared
         self._segments_in_use = segments_in_use
 
     def after(self, batch: int) -> None:
-        """Called when a batch is done; starts what is due unless something is still under way."""
-        compacts = self.settings.compact_every_batches and (batch + 1) % self.settings.compact_every_batches == 0
-        vacuums = self.settings.vacuum_every_batches and (batch + 1) % self.settings.vacuum_every_batches == 0
-        if not (compacts or vacuums) or (self._under_way is not None and not self._under_way.done()):
+        """Called when a batch is done; starts what is due. What falls due while something is under way waits for it."""
+        self._compacts |= _is_due(batch, self.settings.compact_every_batches)
+        self._vacuums |= _is_due(batch, self.settings.vacuum_every_batches)
+        if not (self._compacts or self._vacuums) or (self._under_way is not None and not self._under_way.done()):
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weir-housekeeping")
-        self._under_way = self._thread.submit(self._work, bool(compacts), bool(vacuums), batch)
+        self._under_way = self._thread.submit(self._work, self._compacts, self._vacuums, batch)
+        self._compacts = self._vacuums = False
 
     def _work(self, compacts: bool, vacuums: bool, batch: int) -> None:
         errors = []
@@ -82,6 +84,10 @@ class Housekeeping:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.shutdown(wait=True)
+
+
+def _is_due(batch: int, every: int) -> bool:
+    return every > 0 and (batch + 1) % every == 0
 
 
 def vacuum_now(files: Files, settings: Settings) -> Removed:
