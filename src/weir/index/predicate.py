@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.index.blocks import search_blocks
-from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
+from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events
+from weir.index.flat_index import FlatIndex
 from weir.index.jit import Scalar, kernel
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.samples import Sample
@@ -57,15 +58,10 @@ def _sorted_factors(
     return offsets, keys[order], boxes[order]
 
 
-class PredicateIndex:
+class PredicateIndex(FlatIndex):
     """Strategy "predicate"."""
 
-    takes_steps = False
-
-    def __init__(self, factors: Factors, n_slots: int, n_attributes: int) -> None:
-        self._factors = frozen(factors)
-        self._n_slots = n_slots
-        self._n_attributes = n_attributes
+    structure = Factors
 
     @classmethod
     def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
@@ -89,27 +85,15 @@ class PredicateIndex:
         )
         return cls(factors, n_slots, n_attributes)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {**self._factors._asdict(), "numbers": np.array([self._n_slots, self._n_attributes], dtype=np.int64)}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        n_slots, n_attributes = arrays["numbers"].tolist()
-        return cls(Factors(*(arrays[name] for name in Factors._fields)), n_slots, n_attributes)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays().values())
-
     def search(
         self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
     ) -> Matches | OverBudget:
         keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
-        counters = np.empty(len(self._factors.needed), dtype=np.uint16)
+        counters = np.empty(len(self._flat.needed), dtype=np.uint16)
         hits = np.empty(len(counters), dtype=np.int32)
 
         def block(event: int, output: Int32s, per_event: Int64s) -> tuple[int, int]:
-            return _search(self._factors, keys, muted, event, counters, hits, output, per_event)
+            return _search(self._flat, keys, muted, event, counters, hits, output, per_event)
 
         return search_blocks(block, keys.shape[1], self._n_slots, pairs_max)
 

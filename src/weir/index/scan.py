@@ -9,40 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-import numpy as np
-
 from weir.index.blocks import search_blocks
-from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
+from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events
+from weir.index.flat_index import FlatIndex
 from weir.index.jit import Scalar, kernel
 from weir.index.samples import Sample
 
 
-class ScanIndex:
+class ScanIndex(FlatIndex):
     """Strategy "scan"."""
 
-    takes_steps = False
-
-    def __init__(self, table: BoxTable, n_slots: int, n_attributes: int) -> None:
-        self._table = frozen(table)
-        self._n_slots = n_slots
-        self._n_attributes = n_attributes
+    structure = BoxTable
 
     @classmethod
     def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
         del sample  # it has nothing to choose
         return cls(check(table, n_slots, n_attributes), n_slots, n_attributes)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {**self._table._asdict(), "numbers": np.array([self._n_slots, self._n_attributes], dtype=np.int64)}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        n_slots, n_attributes = arrays["numbers"].tolist()
-        return cls(BoxTable(*(arrays[name] for name in BoxTable._fields)), n_slots, n_attributes)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays().values())
 
     def search(
         self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
@@ -50,7 +32,7 @@ class ScanIndex:
         keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
 
         def block(event: int, output: Int32s, per_event: Int64s) -> tuple[int, int]:
-            return _scan(self._table, keys, muted, event, output, per_event)
+            return _scan(self._flat, keys, muted, event, output, per_event)
 
         return search_blocks(block, keys.shape[1], self._n_slots, pairs_max)
 
