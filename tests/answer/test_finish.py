@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import weir
-from weir.answer.finish import different, less
+from weir.answer.row_codes import different, less
 from weir.errors import FetchError, QueryError, RegisterError
 from weir.testing.direct import DirectWeir
 

@@ -6,7 +6,9 @@ import pytest
 
 from tests.sql.market import lowered
 from weir.algebra.nodes import ColumnRef, Project, walk
-from weir.plan.cores import CoreRows, NoFinishError, Once, Together, cores_of, finish_text
+from weir.plan.cores import cores_of
+from weir.plan.finishes import CoreRows, Once, Together, finish_text
+from weir.plan.from_rows import NoFinishError
 
 
 def test_a_plain_query_is_its_own_core() -> None:

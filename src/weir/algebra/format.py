@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from weir.algebra import nodes
 from weir.algebra.functions import SIGNATURES
 from weir.algebra.nodes import Expression, Literal, Node, Param, Window
-from weir.algebra.rebuild import inputs, scans
-from weir.algebra.schema import Kind
+from weir.algebra.rebuild import inputs, sources_in, subqueries
+from weir.algebra.schema import STRING, Kind
 
 # How tightly an operator binds; an operand that binds less tightly needs parentheses.
 _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(8)
@@ -150,6 +150,10 @@ def _text(e: Expression, names: Names) -> tuple[str, int]:
         return _call_text(e, names), _ATOM
     if isinstance(e, nodes.Cast):
         return f"CAST({_text(e.arg, names)[0]} AS {e.type})", _ATOM
+    if isinstance(e, nodes.WindowCall):
+        return _window_call_text(e, names), _ATOM
+    if isinstance(e, nodes.Subquery):
+        return _subquery_text(e, names)
     return _aggregate_text(e, names), _ATOM
 
 
@@ -169,9 +173,67 @@ def _call_text(e: nodes.Call, names: Names) -> str:
 
 
 def _aggregate_text(e: nodes.Aggregate, names: Names) -> str:
-    if e.arg is None:
-        return "count(*)"
-    return f"{e.function}({'DISTINCT ' if e.distinct else ''}{_text(e.arg, names)[0]})"
+    args = _arguments_text(e.function, e.args, e.parameter, names)
+    text = f"{e.function}({'DISTINCT ' if e.distinct else ''}{args})"
+    if e.parameter is True:
+        text += " IGNORE NULLS"
+    if e.order and e.function == "listagg":  # others see rows in the order of time
+        text += f" WITHIN GROUP (ORDER BY {_order_text(e.order, e.directions, names)})"
+    return text if e.filter is None else f"{text} FILTER (WHERE {_text(e.filter, names)[0]})"
+
+
+def _arguments_text(function: str, args: Sequence[Expression], parameter: object, names: Names) -> str:
+    """The arguments; a parameter stands behind the first one."""
+    texts = [_text(arg, names)[0] for arg in args]
+    if isinstance(parameter, str):
+        texts.insert(1, _constant_text(Literal(parameter, STRING)))
+    elif parameter is not None and not isinstance(parameter, bool):
+        texts.insert(0 if function == "ntile" else 1, repr(parameter))
+    return ", ".join(texts) or ("*" if function == "count" else "")
+
+
+def _order_text(order: Sequence[Expression], directions: Sequence[nodes.Direction], names: Names) -> str:
+    return ", ".join(
+        f"{_key_text(e, names)} {direction_text(d)}".rstrip() for e, d in zip(order, directions, strict=True)
+    )
+
+
+def direction_text(direction: nodes.Direction) -> str:
+    """How an item of ORDER BY sorts, where it is not the usual way."""
+    words = ["DESC"] if direction.descending else []
+    if direction.nulls_first is direction.descending:
+        words.append("NULLS FIRST" if direction.nulls_first else "NULLS LAST")
+    return " ".join(words)
+
+
+def _window_call_text(e: nodes.WindowCall, names: Names) -> str:
+    over: list[str] = []
+    if e.partition:
+        over.append("PARTITION BY " + ", ".join(_key_text(p, names) for p in e.partition))
+    if e.order:
+        over.append("ORDER BY " + _order_text(e.order, e.directions, names))
+    if e.frame is not None:
+        interval = e.frame.unit == "range" and e.order[0].type.kind in (Kind.TIMESTAMP, Kind.DATE)
+        begin, end = (_frame_edge(edge, k, interval) for k, edge in enumerate((e.frame.begin, e.frame.end)))
+        over.append(f"{e.frame.unit.upper()} BETWEEN {begin} AND {end}")
+    nulls = " IGNORE NULLS" if e.ignores_nulls else ""
+    return f"{e.function}({_arguments_text(e.function, e.args, e.parameter, names)}){nulls} OVER ({' '.join(over)})"
+
+
+def _frame_edge(edge: int | None, place: int, interval: bool) -> str:
+    if edge is None:
+        return "UNBOUNDED FOLLOWING" if place else "UNBOUNDED PRECEDING"
+    if edge == 0:
+        return "CURRENT ROW"
+    distance = interval_text(abs(edge)) if interval else str(abs(edge))
+    return f"{distance} {'FOLLOWING' if edge > 0 else 'PRECEDING'}"
+
+
+def _subquery_text(e: nodes.Subquery, names: Names) -> tuple[str, int]:
+    text = f"({node_sql(e.query, names)})"
+    if e.kind == "exists":
+        return f"EXISTS {text}", _ATOM
+    return (text, _ATOM) if e.arg is None else (f"{_inside(e.arg, _ADD, names)} IN {text}", _COMPARE)
 
 
 def _side(e: Expression, names: Names) -> str:
@@ -224,34 +286,126 @@ def scan_text(scan: nodes.Scan, name: str) -> str:
 
 def sql_text(query: nodes.Query) -> str:
     """The whole query in the language, windows at their sources."""
-    return node_sql(query.root, {s.source: s.alias for s in query.sources})
+    return node_sql(query.root, names_of(query.root))
+
+
+def names_of(root: Node) -> Names:
+    """What each source of a query is called."""
+    return {source.source: source.alias for source in sources_in(root)}
 
 
 def node_sql(node: Node, names: Names) -> str:
-    """One SELECT or a set operation of several."""
+    """One SELECT or a set operation of several, with their ORDER BY and LIMIT."""
+    if isinstance(node, nodes.Ordered):
+        return _ordered_sql(node, names)
     if isinstance(node, nodes.SetOperation):
         word = node.kind.upper() + (" ALL" if node.all else "")
         right = node_sql(node.right, names)
         left = node_sql(node.left, names)
         if isinstance(node.left, nodes.SetOperation) and (node.left.kind, node.left.all) != (node.kind, node.all):
             left = f"({left})"
-        if isinstance(node.right, nodes.SetOperation):
+        if isinstance(node.right, (nodes.SetOperation, nodes.Ordered)):
             right = f"({right})"
+        if isinstance(node.left, nodes.Ordered):
+            left = f"({left})"
         return f"{left} {word} {right}"
+    return _select_sql(node, names, 0)
+
+
+def _select_sql(node: Node, names: Names, hidden: int) -> str:
     distinct = isinstance(node, nodes.Distinct)
     body = node.child if isinstance(node, nodes.Distinct) else node
+    if distinct and not isinstance(body, (nodes.Project, nodes.GroupBy)):
+        return f"SELECT DISTINCT * FROM ({node_sql(body, names)})"
     assert isinstance(body, (nodes.Project, nodes.GroupBy)), "a SELECT is a Project or a GroupBy"
-    parts = ["SELECT DISTINCT" if distinct else "SELECT", _columns_text(body.columns, names)]
-    parts += ["FROM", ", ".join(scan_text(s, names[s.source]) for s in scans(body.child))]
-    conditions = conjuncts(body.child)
+    shown = body.columns[: len(body.columns) - hidden]
+    parts = ["SELECT DISTINCT" if distinct else "SELECT", _columns_text(shown, names)]
+    inputs_, conditions = _from_parts(body.child)
+    if inputs_ != (nodes.OneRow(),):
+        parts += ["FROM", ", ".join(_source_text(s, names) for s in inputs_)]
     if conditions:
         parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else nodes.And(conditions), names)[0]]
     if isinstance(body, nodes.GroupBy):
         if body.keys:
-            parts += ["GROUP BY", ", ".join(_key_text(k, names) for k in body.keys)]
+            parts += ["GROUP BY", ", ".join(_grouping_text(k, shown, names) for k in body.keys)]
         if body.having is not None:
             parts += ["HAVING", _text(body.having, names)[0]]
     return " ".join(parts)
+
+
+def _grouping_text(key: Expression, columns: tuple[tuple[str, Expression], ...], names: Names) -> str:
+    """A key; one with a query inside is the same as a column only if it stands there alone, so its place is written."""
+    shown = [e for _, e in columns]
+    return str(shown.index(key) + 1) if key in shown and next(subqueries(key), None) else _key_text(key, names)
+
+
+def _ordered_sql(node: nodes.Ordered, names: Names) -> str:
+    """Shown columns are sorted by their places, others by what they are."""
+    child = node.child
+    if isinstance(child, (nodes.Project, nodes.GroupBy, nodes.Distinct)):
+        parts = [_select_sql(child, names, node.hidden)]
+    else:
+        text = node_sql(child, names)
+        parts = [f"({text})" if isinstance(child, nodes.Ordered) else text]
+    if node.keys:
+        columns = child.columns if isinstance(child, (nodes.Project, nodes.GroupBy)) else ()
+        shown = len(columns) - node.hidden
+        keys = [
+            (_key_text(columns[place][1], names) if columns and place >= shown else str(place + 1), direction)
+            for place, direction in node.keys
+        ]
+        parts.append("ORDER BY " + ", ".join(f"{key} {direction_text(d)}".rstrip() for key, d in keys))
+    if node.limit is not None:
+        parts.append(f"LIMIT {_text(node.limit, names)[0]}")
+    if node.offset is not None:
+        parts.append(f"OFFSET {_text(node.offset, names)[0]}")
+    return " ".join(parts)
+
+
+def _from_parts(node: Node) -> tuple[tuple[Node, ...], tuple[Expression, ...]]:
+    """What FROM lists with commas, and the conditions of WHERE."""
+    if isinstance(node, nodes.Select):
+        inputs_, conditions = _from_parts(node.child)
+        return inputs_, (*conditions, *_terms(node.predicate))
+    if isinstance(node, nodes.Join):
+        return node.children, () if node.predicate is None else _terms(node.predicate)
+    return (node,), ()
+
+
+def _source_text(node: Node, names: Names) -> str:
+    """One item of FROM: a source, or a chain of outer joins."""
+    if isinstance(node, nodes.Scan):
+        return scan_text(node, names[node.source])
+    if isinstance(node, nodes.Derived):
+        return _derived_text(node, names)
+    if isinstance(node, nodes.OuterJoin):
+        word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
+        left, right = _source_text(node.left, names), _source_text(node.right, names)
+        if not isinstance(node.right, (nodes.Scan, nodes.Derived)):
+            right = f"({right})"
+        on = "TRUE" if node.predicate is None else _text(node.predicate, names)[0]
+        return f"{left} {word} JOIN {right} ON {on}"
+    assert isinstance(node, nodes.Join), "FROM has sources and joins"
+    first, *between, last = (_source_text(c, names) for c in node.children)
+    on = "" if node.predicate is None else f" ON {_text(node.predicate, names)[0]}"
+    return " CROSS JOIN ".join([first, *between]) + f" {'JOIN' if on else 'CROSS JOIN'} {last}{on}"
+
+
+def _derived_text(node: nodes.Derived, names: Names) -> str:
+    text = f"({node_sql(node.child, names)}) {quoted(names[node.source])}"
+    outside = [c.name for c in node.columns]
+    return text if outside == output_names(node.child) else f"{text}({', '.join(quoted(n) for n in outside)})"
+
+
+def output_names(node: Node) -> list[str]:
+    """The names of an answer's columns."""
+    if isinstance(node, (nodes.Project, nodes.GroupBy)):
+        return [name for name, _ in node.columns]
+    if isinstance(node, nodes.SetOperation):
+        return output_names(node.left)
+    assert isinstance(node, (nodes.Distinct, nodes.Ordered)), "an answer is made by these"
+    shown = output_names(node.child)
+    return shown[: len(shown) - node.hidden] if isinstance(node, nodes.Ordered) else shown
 
 
 def _key_text(key: Expression, names: Names) -> str:
@@ -284,7 +438,7 @@ def _columns_text(columns: tuple[tuple[str, Expression], ...], names: Names) -> 
 
 def tree_text(query: nodes.Query, note: Callable[[Node], str] = lambda _node: "") -> str:
     """The operators as an indented tree; `note` may say something about the edge above each of them."""
-    names = {s.source: s.alias for s in query.sources}
+    names = names_of(query.root)
     lines: list[str] = []
 
     def draw(node: Node, indent: int) -> None:
@@ -311,6 +465,17 @@ def operator_text(node: Node, names: Names) -> str:
         return "distinct"
     if isinstance(node, nodes.SetOperation):
         return f"{node.kind}{' all' if node.all else ''}"
+    if isinstance(node, nodes.OuterJoin):
+        on = "(every pair)" if node.predicate is None else _text(node.predicate, names)[0]
+        return f"{node.kind} join {on}"
+    if isinstance(node, nodes.Derived):
+        return f"query {quoted(node.alias)}"
+    if isinstance(node, nodes.OneRow):
+        return "one row"
+    if isinstance(node, nodes.Ordered):
+        parts = [f"{place + 1} {direction_text(d)}".rstrip() for place, d in node.keys]
+        cuts = [f"{word} {_text(e, names)[0]}" for word, e in (("limit", node.limit), ("offset", node.offset)) if e]
+        return " ".join([*(["sort by " + ", ".join(parts)] if parts else []), *cuts])
     keys = ", ".join(_text(k, names)[0] for k in node.keys)
     having = "" if node.having is None else f" having {_text(node.having, names)[0]}"
     return f"group by ({keys}): {_columns_text(node.columns, names)}{having}"

@@ -10,9 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields
 from operator import attrgetter
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from weir.algebra.schema import BOOLEAN, DOUBLE, Column, DataType
+
+
+class Direction(NamedTuple):
+    """How rows are sorted by an expression."""
+
+    descending: bool
+    nulls_first: bool
+
+
+class Frame(NamedTuple):
+    """The rows around the current one that a window function sees; distances are whole rows, or for RANGE values.
+
+    An edge is a distance (negative: before the current row), or None: as far as the partition goes.
+    """
+
+    unit: str  # rows range
+    begin: int | None
+    end: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +144,43 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    function: str  # count sum avg min max
-    arg: Expression | None  # None: count(*)
+    """A function of `weir.algebra.aggregates` over the rows of a group; count(*) has no arguments."""
+
+    function: str
+    args: tuple[Expression, ...]
     distinct: bool
+    type: DataType
+    filter: Expression | None = None  # only rows for which it is true count
+    order: tuple[Expression, ...] = ()  # WITHIN GROUP (ORDER BY …), each as the direction at its place says
+    directions: tuple[Direction, ...] = ()
+    parameter: object = None  # a constant that is no value: a percentage, a separator; whether NULLs are skipped
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A function OVER (PARTITION BY … ORDER BY … frame)."""
+
+    function: str
+    args: tuple[Expression, ...]
+    partition: tuple[Expression, ...]
+    order: tuple[Expression, ...]
+    directions: tuple[Direction, ...]  # of `order`
+    frame: Frame | None
+    type: DataType
+    parameter: object = None  # how far lag and lead look, which row nth_value is, how many parts ntile has
+    ignores_nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A query inside an expression. Columns of outer sources may occur in it: then it is correlated.
+
+    scalar: its only value, NULL if it has no row; exists: whether it has one; in: whether `arg` is among its values.
+    """
+
+    kind: str  # scalar exists in
+    query: Node
+    arg: Expression | None
     type: DataType
 
 
@@ -148,6 +200,8 @@ Expression = (
     | Or
     | Not
     | Aggregate
+    | WindowCall
+    | Subquery
 )
 
 
@@ -164,23 +218,35 @@ def _reader(node: type[Any]) -> Callable[[Any], tuple[Expression, ...]]:
     if not operands:
         return lambda _: ()
     read: Callable[[Any], Any] = attrgetter(*(f.name for f in operands))
+    if any("None" in f.type for f in operands) or ("tuple" in operands[0].type and len(operands) > 1):
+        return lambda e: tuple(part for f in operands for part in _parts(getattr(e, f.name)))
     if len(operands) > 1 or "tuple" in operands[0].type:
         return read
-    if "None" in operands[0].type:
-        return lambda e: () if read(e) is None else (read(e),)
     return lambda e: (read(e),)
+
+
+def _parts(held: Any) -> tuple[Expression, ...]:
+    """What one field holds, as operands."""
+    return held if isinstance(held, tuple) else () if held is None else (held,)
 
 
 def _writer(node: type[Any]) -> Callable[[Any, tuple[Expression, ...]], Expression]:
     """How a node with other operands is made."""
-    of_fields = [(f.name, _holds_operands(f), "tuple" in f.type) for f in fields(node)]
+    of_fields = [(f.name, _holds_operands(f)) for f in fields(node)]
 
     def write(e: Any, operands: tuple[Expression, ...]) -> Expression:
-        given = iter(operands)
-        parts = [
-            getattr(e, name) if not is_operand else operands if is_many else next(given)
-            for name, is_operand, is_many in of_fields
-        ]
+        parts: list[Any] = []
+        at = 0
+        for name, is_operand in of_fields:
+            held = getattr(e, name)
+            if not is_operand or held is None:
+                parts.append(held)
+            elif isinstance(held, tuple):
+                parts.append(operands[at : at + len(held)])
+                at += len(held)
+            else:
+                parts.append(operands[at])
+                at += 1
         made: Expression = node(*parts)
         return made
 
@@ -256,6 +322,8 @@ class Scan:
     is_table: bool
     alias: str
     window: Window
+    time: str = ""  # a stream's time column
+    is_retroactive: bool = False  # whether a change of the table is seen by rows that came before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +347,47 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterJoin:
+    """A join that keeps rows without a partner (left, right, full), or rows of the left side only (semi, anti).
+
+    `predicate` is the condition of ON: what is left without a partner is decided by it alone.
+    """
+
+    kind: str
+    left: Node
+    right: Node
+    predicate: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A query in FROM. Its columns are referred to by its number, as those of a source are."""
+
+    source: int
+    child: Node
+    alias: str
+    columns: tuple[Column, ...]  # as they are called outside
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow:
+    """What a SELECT without FROM reads: one row without columns."""
+
+
+@dataclass(frozen=True, slots=True)
 class Distinct:
     child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """ORDER BY, LIMIT and OFFSET. Rows are sorted by columns of the child; its last `hidden` ones are not shown."""
+
+    child: Node
+    keys: tuple[tuple[int, Direction], ...]  # places of columns
+    limit: Literal | Param | None
+    offset: Literal | Param | None
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +408,7 @@ class SetOperation:
     right: Node
 
 
-Node = Scan | Select | Project | Join | Distinct | GroupBy | SetOperation
+Node = Scan | Select | Project | Join | OuterJoin | Derived | OneRow | Distinct | GroupBy | SetOperation | Ordered
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,26 @@ Recursion is as deep as the expression nests, which `lower` limits (settings.sql
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from weir.algebra.nodes import (
+    ColumnRef,
+    Derived,
     Distinct,
     Expression,
     GroupBy,
     Join,
     Node,
+    Ordered,
+    OuterJoin,
     Project,
     Scan,
     Select,
     SetOperation,
+    Subquery,
     children,
+    walk,
     with_children,
 )
 
@@ -41,14 +47,14 @@ def rebuild(e: Expression, change: Rewrite) -> Expression:
 
 def rebuild_node(node: Node, change: Callable[[Node], Node]) -> Node:
     """`change` applied to every operator of a tree, inputs first."""
-    if isinstance(node, (Select, Project, Distinct, GroupBy)):
+    if isinstance(node, (Select, Project, Distinct, GroupBy, Ordered, Derived)):
         child = rebuild_node(node.child, change)
         return change(node if child is node.child else replace(node, child=child))
     if isinstance(node, Join):
         inputs = tuple([rebuild_node(c, change) for c in node.children])
         same = all(a is b for a, b in zip(inputs, node.children, strict=True))
         return change(node if same else replace(node, children=inputs))
-    if isinstance(node, SetOperation):
+    if isinstance(node, (SetOperation, OuterJoin)):
         left, right = rebuild_node(node.left, change), rebuild_node(node.right, change)
         same = left is node.left and right is node.right
         return change(node if same else replace(node, left=left, right=right))
@@ -83,7 +89,7 @@ def map_row_expressions(node: Node, change: Rewrite) -> Node:
 def _with_row_expressions(n: Node, change: Rewrite) -> Node:
     if isinstance(n, Select):
         return replace(n, predicate=change(n.predicate))
-    if isinstance(n, Join):
+    if isinstance(n, (Join, OuterJoin)):
         return n if n.predicate is None else replace(n, predicate=change(n.predicate))
     if isinstance(n, Project):
         return replace(n, columns=tuple((name, change(e)) for name, e in n.columns))
@@ -91,18 +97,68 @@ def _with_row_expressions(n: Node, change: Rewrite) -> Node:
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    """The direct inputs of an operator."""
-    if isinstance(node, (Select, Project, Distinct, GroupBy)):
+    """The direct inputs of an operator, but for queries inside its expressions."""
+    if isinstance(node, (Select, Project, Distinct, GroupBy, Ordered, Derived)):
         return (node.child,)
     if isinstance(node, Join):
         return node.children
-    if isinstance(node, SetOperation):
+    if isinstance(node, (SetOperation, OuterJoin)):
         return (node.left, node.right)
     return ()
 
 
+def row_expressions(node: Node) -> tuple[Expression, ...]:
+    """The whole expressions that an operator holds, in the order of SQL."""
+    if isinstance(node, Select):
+        return (node.predicate,)
+    if isinstance(node, (Join, OuterJoin)):
+        return () if node.predicate is None else (node.predicate,)
+    if isinstance(node, Project):
+        return tuple(e for _, e in node.columns)
+    if isinstance(node, GroupBy):
+        return (*(e for _, e in node.columns), *node.keys, *(() if node.having is None else (node.having,)))
+    return ()
+
+
+def subqueries(e: Expression) -> Iterator[Subquery]:
+    """The queries inside an expression, but not those inside them."""
+    return (part for part in walk(e) if isinstance(part, Subquery))
+
+
+def columns_inside(node: Node) -> Iterator[ColumnRef]:
+    """Every column that occurs in a tree, also in the queries inside its expressions."""
+    for child in inputs(node):
+        yield from columns_inside(child)
+    for e in row_expressions(node):
+        for part in walk(e):
+            if isinstance(part, ColumnRef):
+                yield part
+            elif isinstance(part, Subquery):
+                yield from columns_inside(part.query)
+
+
+def rebuild_inside(e: Expression, change: Rewrite) -> Expression:
+    """As `rebuild`, and inside the queries of the expression too."""
+
+    def visit(part: Expression) -> Expression:
+        if isinstance(part, Subquery):
+            part = replace(part, query=map_expressions(part.query, lambda inner: rebuild_inside(inner, change)))
+        return change(part)
+
+    return rebuild(e, visit)
+
+
+def sources_in(node: Node) -> Iterator[Scan | Derived]:
+    """Every source below and inside expressions: inputs from left to right, then expressions; a derived one last."""
+    for child in inputs(node):
+        yield from sources_in(child)
+    for e in row_expressions(node):
+        for inner in subqueries(e):
+            yield from sources_in(inner.query)
+    if isinstance(node, (Scan, Derived)):
+        yield node
+
+
 def scans(node: Node) -> tuple[Scan, ...]:
     """Every source occurrence below, from left to right."""
-    if isinstance(node, Scan):
-        return (node,)
-    return tuple(s for child in inputs(node) for s in scans(child))
+    return tuple(source for source in sources_in(node) if isinstance(source, Scan))

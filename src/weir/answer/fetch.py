@@ -19,15 +19,17 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Stream
-from weir.answer.finish import finished, less
+from weir.answer.finish import finished
 from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import EXAMINED_MAX, recompute
+from weir.answer.row_codes import less
 from weir.answer.views import Ids, View, missing, ordered, qualified, shown, table_of
 from weir.answer.window import ANY, EVERYTHING, Cut, TimeDistance, apart, resolve
 from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
 from weir.families.query_parts import columns_of, condition_of
 from weir.plan.cores import Cores
+from weir.plan.from_rows import NOW
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
@@ -199,11 +201,11 @@ def _older(core: StandingCore, files: Files, views: Sequence[View], active_from:
     return ids
 
 
-def project(core: StandingCore, views: Sequence[View], ids: Ids) -> pa.Table:
+def project(core: StandingCore, views: Sequence[View], ids: Ids, constants: Mapping[str, object]) -> pa.Table:
     """The core's projected columns over these results."""
     values = [e for _, e in core.columns]
     rows = table_of(views, ids, values)
-    arrays = [evaluate(qualified(e), rows, core.constants) for e in values]
+    arrays = [evaluate(qualified(e), rows, constants) for e in values]
     fields = [pa.field(c.name, arrow_type(c.type)) for c in core.query.output]
     return pa.Table.from_arrays([a.cast(f.type) for a, f in zip(arrays, fields, strict=True)], schema=pa.schema(fields))
 
@@ -220,16 +222,18 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
 
     Results of a core are in the order in which rows of its first source arrived, then those of its second, and so on.
     """
-    return _finished(standing, _answers(standing, files, state, moment(state, at_us), state.last))
+    tau_us = moment(state, at_us)
+    return _finished(standing, _answers(standing, files, state, tau_us, state.last), tau_us)
 
 
 def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch: int) -> list[Answer]:
     return [answer_at(core, files, state, tau_us=tau_us, batch=batch) for core in standing.cores]
 
 
-def _finished(standing: Standing, answers: Sequence[Answer]) -> pa.Table:
-    tables = [project(core, a.views, a.ids) for core, a in zip(standing.cores, answers, strict=True)]
-    return finished(standing.parts.finish, tables, standing.query.output)
+def _finished(standing: Standing, answers: Sequence[Answer], tau_us: int) -> pa.Table:
+    constants = {**standing.constants, NOW: tau_us}
+    tables = [project(core, a.views, a.ids, constants) for core, a in zip(standing.cores, answers, strict=True)]
+    return finished(standing.parts.finish, tables, standing.query.output, constants)
 
 
 def changes(standing: Standing, files: Files, state: State, after: Token | None) -> Changes:
@@ -252,9 +256,9 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
         ) from None
     new = _answers(standing, files, state, now.tau_us, now.batch)
     if standing.parts.is_additive:
-        came, went = _finished(standing, _only(new, old)), _finished(standing, _only(old, new))
+        came, went = (_finished(standing, _only(*pair), now.tau_us) for pair in ((new, old), (old, new)))
     else:
-        before, after_ = _finished(standing, old), _finished(standing, new)
+        before, after_ = _finished(standing, old, after.tau_us), _finished(standing, new, now.tau_us)
         came, went = less(after_, before), less(before, after_)
     return Changes(came, went, str(now))
 

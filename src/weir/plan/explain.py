@@ -12,8 +12,8 @@ from weir.algebra.format import tree_text
 from weir.algebra.nodes import Node, Query, Scan
 from weir.algebra.schema import Catalog
 from weir.plan.classify import Classified
-from weir.plan.cores import CoreRows, finish_text
 from weir.plan.drop_distinct import drop_distinct
+from weir.plan.finishes import CoreRows, finish_text
 from weir.plan.update_pattern import UpdatePattern, pattern_of
 from weir.plan.window_limits import length_text
 

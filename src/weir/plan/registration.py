@@ -21,6 +21,7 @@ from weir.families.contract import Checked
 from weir.plan.classify import Classified, check_windows, classify, refused
 from weir.plan.window_limits import check_window
 from weir.settings import Settings
+from weir.sql.canonical import is_plain
 from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import Shape, shape_of
@@ -95,6 +96,8 @@ def plan_registration(
             raise RegisterError(f"parameter ':{name}' has no value", hint="pass params={...}, or use register_many")
     query = lower(parsed, catalog, {n: t for n, t in given.items() if t is not None})
     shape = shape_of(query)
+    if not is_plain(query.root):  # whoever reads the registry takes apart what the text says
+        shape = replace(shape, query=lower_shape(shape.text, shape.types, catalog, settings))
     classified = classify(shape.query, catalog, settings, refuse=False)
     if refuse:
         if not classified.seen:

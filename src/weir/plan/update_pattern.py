@@ -18,8 +18,24 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
-from weir.algebra.nodes import Distinct, GroupBy, Join, Node, Project, Scan, Select, SetOperation
-from weir.algebra.rebuild import inputs
+from weir.algebra.nodes import (
+    Derived,
+    Distinct,
+    GroupBy,
+    Join,
+    Node,
+    OneRow,
+    Ordered,
+    OuterJoin,
+    Project,
+    Scan,
+    Select,
+    SetOperation,
+    Subquery,
+    WindowCall,
+    walk,
+)
+from weir.algebra.rebuild import inputs, row_expressions
 from weir.algebra.schema import Catalog
 
 
@@ -37,6 +53,8 @@ def pattern_of(node: Node, catalog: Catalog, retroactive: Collection[str] = ()) 
     if isinstance(node, Scan):
         return _leaf(node, catalog)
     below = [pattern_of(child, catalog, retroactive) for child in inputs(node)]
+    if _looks_around(node):
+        return UpdatePattern.STR
     if isinstance(node, (Select, Project)):  # rule 1
         return below[0]
     if isinstance(node, GroupBy):  # rule 4
@@ -50,8 +68,22 @@ def pattern_of(node: Node, catalog: Catalog, retroactive: Collection[str] = ()) 
             return _weak(below)
         merged = max(below)  # rule 2
         return merged if node.all else _weak([merged])
+    if isinstance(node, OneRow):
+        return UpdatePattern.MONOTONIC
+    if isinstance(node, Derived):
+        return below[0]
+    if isinstance(node, Ordered):  # what is cut off comes back when what is before it goes
+        return below[0] if node.limit is None and node.offset is None else UpdatePattern.STR
+    if isinstance(node, OuterJoin):  # a row without a partner is a negation
+        return _weak(below) if node.kind == "semi" else UpdatePattern.STR
     assert isinstance(node, Join)
     return _join(node, catalog, retroactive)
+
+
+def _looks_around(node: Node) -> bool:
+    """Whether what becomes of a row depends on other rows: on subqueries, or on a window function."""
+    parts = (part for e in row_expressions(node) for part in walk(e))
+    return any(isinstance(part, (Subquery, WindowCall)) for part in parts)
 
 
 def _leaf(scan: Scan, catalog: Catalog) -> UpdatePattern:

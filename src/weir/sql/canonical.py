@@ -6,6 +6,9 @@ with constants masked, so constants have no say. Sources are ordered by relation
 their own; those that are still alike (self-joins) by trying their orders and keeping the least text. Operands of a
 chain of UNION or of INTERSECT are sorted when their column names agree.
 
+Queries with anything else in them (subqueries, outer joins, window functions, ORDER BY) keep the order of their text:
+only their sources are numbered.
+
 Idempotent: a canonical query is its own canonical form, because every choice is the least text among the same
 alternatives. Cost: n log n in the expression, times k! for k sources that are alike, at most `_ORDERS_MAX`.
 """
@@ -13,13 +16,22 @@ alternatives. Cost: n log n in the expression, times k! for k sources that are a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from weir.algebra import nodes
-from weir.algebra.format import MaskedNames, conjuncts, expression_text, node_sql, window_text
+from weir.algebra.format import MaskedNames, conjuncts, expression_text, node_sql, output_names, window_text
 from weir.algebra.nodes import Expression, Node, Scan, Window, walk
-from weir.algebra.rebuild import map_expressions, rebuild, rebuild_node, scans
+from weir.algebra.rebuild import (
+    inputs,
+    map_expressions,
+    rebuild,
+    rebuild_inside,
+    rebuild_node,
+    row_expressions,
+    scans,
+    sources_in,
+)
 from weir.algebra.schema import BOOLEAN, Column, DataType
 
 _ORDERS_MAX = 120  # orders of sources that are alike; beyond it the order of the text stays
@@ -28,7 +40,19 @@ _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def canonical(query: nodes.Query) -> nodes.Query:
     """The query in its one form; sources are called s0, s1, … in the order of its text."""
-    return _renumbered(_ordered(query.root), query)
+    return _renumbered(_ordered(query.root) if is_plain(query.root) else query.root, query)
+
+
+def is_plain(node: Node) -> bool:
+    """Whether a query has only selections, inner joins of streams and tables, groups and set operations."""
+    if not isinstance(node, (Scan, nodes.Select, nodes.Project, nodes.Join, nodes.GroupBy, nodes.Distinct)):
+        return isinstance(node, nodes.SetOperation) and is_plain(node.left) and is_plain(node.right)
+    if isinstance(node, nodes.Distinct) and not isinstance(node.child, (nodes.Project, nodes.GroupBy)):
+        return False
+    parts = (part for e in row_expressions(node) for part in walk(e))
+    if any(isinstance(part, (nodes.Subquery, nodes.WindowCall)) for part in parts):
+        return False
+    return all(is_plain(child) for child in inputs(node))
 
 
 def _ordered(node: Node) -> Node:
@@ -194,29 +218,33 @@ def _operand_text(node: Node) -> str:
 
 
 def _column_names(node: Node) -> tuple[str, ...]:
-    if isinstance(node, nodes.SetOperation):
-        return _column_names(node.left)
-    if isinstance(node, nodes.Distinct):
-        return _column_names(node.child)
-    assert isinstance(node, (nodes.Project, nodes.GroupBy))
-    return tuple(name for name, _ in node.columns)
+    return tuple(output_names(node))
 
 
 # Numbers and names of sources.
 
 
 def _renumbered(root: Node, query: nodes.Query) -> nodes.Query:
-    place = {scan.source: i for i, scan in enumerate(scans(root))}
+    place = {source.source: i for i, source in enumerate(sources_in(root))}
 
     def column(e: Expression) -> Expression:
-        return replace(e, source=place[e.source]) if isinstance(e, nodes.ColumnRef) else e
+        if not isinstance(e, nodes.ColumnRef):
+            return _numbered_query(e, source) if isinstance(e, nodes.Subquery) else e
+        return replace(e, source=place[e.source])
 
-    def scan(n: Node) -> Node:
-        return replace(n, source=place[n.source], alias=f"s{place[n.source]}") if isinstance(n, Scan) else n
+    def source(n: Node) -> Node:
+        return (
+            replace(n, source=place[n.source], alias=f"s{place[n.source]}")
+            if isinstance(n, (Scan, nodes.Derived))
+            else n
+        )
 
-    if any(source != i for source, i in place.items()):
-        root = map_expressions(root, lambda e: rebuild(e, column))
-    root = rebuild_node(root, scan)
+    root = rebuild_node(map_expressions(root, lambda e: rebuild_inside(e, column)), source)
     types: list[DataType] = [c.type for c in query.output]
     output = tuple(Column(n, t) for n, t in zip(_column_names(root), types, strict=True))
     return nodes.Query(root, scans(root), output, query.text)
+
+
+def _numbered_query(e: nodes.Subquery, change: Callable[[Node], Node]) -> Expression:
+    """A subquery whose sources are changed too; its expressions are changed before."""
+    return replace(e, query=rebuild_node(e.query, change))

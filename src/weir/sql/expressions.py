@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
+from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
 from weir.algebra.fold import fold, fold_one
 from weir.algebra.functions import MET, MOMENT, NAMED, TEXT, VALUE, Signature, Taken
 from weir.algebra.nodes import (
-    Aggregate,
     Arithmetic,
     Call,
     Cast,
@@ -26,17 +26,18 @@ from weir.algebra.nodes import (
     Like,
     Literal,
     Negate,
+    Node,
     Not,
     Param,
     conjunction,
     disjunction,
-    walk,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, Column, DataType, Kind
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, types
 from weir.sql.position import refuse, start_of
 from weir.sql.refusals import REFUSED_NODES
+from weir.sql.row_sets import aggregate, in_query, row_set_methods
 from weir.sql.scope import NameFaultError, Scope
 from weir.sql.types import MismatchError
 from weir.sql.windows import read_unit
@@ -44,8 +45,7 @@ from weir.sql.windows import read_unit
 _Operators = dict[type[exp.Expr], str]
 _COMPARISONS: _Operators = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: _Operators = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_AGGREGATES: _Operators = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
-_FUNCTIONS = tuple(sorted({"cast", "if", *_AGGREGATES.values(), *NAMED} - {"case"}))
+_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED} - {"case"}))
 
 _Argument = exp.Expr | Expression | None  # of a call: still to be lowered, lowered, or left out
 
@@ -62,6 +62,8 @@ class Expressions:
         self.depth_max = depth_max
         self.scope = Scope()
         self.aliases: Mapping[str, Expression] = {}  # names of the select list, where they may be used
+        self.windows: Mapping[str, exp.Window] = {}  # what the WINDOW clause names
+        self.subquery: Callable[[exp.Expr], tuple[Node, tuple[Column, ...]]] = self._no_query
         self.depth = 0
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
             exp.Column: self._column,
@@ -87,9 +89,23 @@ class Expressions:
         }
         self._methods.update(dict.fromkeys(_COMPARISONS, self._comparison))
         self._methods.update(dict.fromkeys(_ARITHMETIC, self._arithmetic))
-        self._methods.update(dict.fromkeys(_AGGREGATES, self._aggregate))
+        self._methods.update(row_set_methods(self))
 
     # Entry points.
+
+    def enter(self, scope: Scope, select: exp.Select) -> tuple[object, ...]:
+        """Go on with the expressions of another SELECT; what is returned is for `leave`."""
+        kept = self.scope, self.aliases, self.windows
+        self.scope, self.aliases = scope, {}
+        self.windows = {w.name.lower(): w for w in select.args.get("windows") or ()}
+        return kept
+
+    def leave(self, kept: tuple[object, ...]) -> None:
+        """Back to the SELECT around."""
+        self.scope, self.aliases, self.windows = kept  # type: ignore[assignment]  # as `enter` packed them
+
+    def _no_query(self, node: exp.Expr) -> tuple[Node, tuple[Column, ...]]:
+        raise self.fail("a subquery cannot stand here", node)
 
     def condition(self, node: exp.Expr, clause: str) -> Expression:
         """A whole condition of WHERE, ON or HAVING: it must be boolean."""
@@ -100,7 +116,7 @@ class Expressions:
         e = self.lower(node, None)
         if types.is_open(e):
             if isinstance(e, Param):
-                raise self._untyped(e.name)
+                raise self.untyped(e.name)
             raise self.fail("NULL has no type of its own", node, "write CAST(NULL AS double)")
         return e
 
@@ -110,7 +126,7 @@ class Expressions:
             node = node.this
         method = self._methods.get(type(node))
         if method is None:
-            raise self._refused(node)
+            raise self.refused(node)
         self.depth += 1
         if self.depth > self.depth_max:
             raise self.fail(
@@ -142,7 +158,7 @@ class Expressions:
             start = start_of(node)
         return start
 
-    def _refused(self, node: exp.Expr) -> RegisterError:
+    def refused(self, node: exp.Expr) -> RegisterError:
         kind = type(node).__name__
         if kind in REFUSED_NODES:
             name, hint = REFUSED_NODES[kind]
@@ -168,7 +184,7 @@ class Expressions:
     def _column(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
-            raise self._refused(node.this)
+            raise self.refused(node.this)
         if node.args.get("db") is not None or node.args.get("catalog") is not None or node.args.get("join_mark"):
             raise self.fail(f"'{node.name}' has too many qualifiers", node, "write alias.column")
         name, qualifier = node.name, node.table or None
@@ -243,7 +259,7 @@ class Expressions:
     def _operand(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         e = self.lower(node, wanted)
         if isinstance(e, Param) and types.is_open(e):
-            raise self._untyped(e.name)
+            raise self.untyped(e.name)
         if types.is_open(e):
             return types.with_type(e, wanted or DOUBLE)
         return e
@@ -266,7 +282,7 @@ class Expressions:
     def _close(self, e: Expression, type_: DataType | None) -> Expression:
         if type_ is None:
             if isinstance(e, Param):
-                raise self._untyped(e.name)
+                raise self.untyped(e.name)
             type_ = DOUBLE
         return types.with_type(e, type_)
 
@@ -303,8 +319,10 @@ class Expressions:
 
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         signature = NAMED.get(node.name.lower())
+        if signature is None and node.name.lower() in AGGREGATE_NAMES:
+            return aggregate(self, node)
         if signature is None:
-            raise self._refused(node)
+            raise self.refused(node)
         return self._call(signature, node.expressions, node, wanted)
 
     def _joined_texts(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
@@ -382,7 +400,7 @@ class Expressions:
             if wanted is not None:
                 return [types.with_type(v, types.slot_type(wanted)) for v in values]
             if param is not None:
-                raise self._untyped(param.name)
+                raise self.untyped(param.name)
         return types.alike(values)
 
     # Conditions.
@@ -432,7 +450,9 @@ class Expressions:
         return conjunction([low, high])
 
     def _in(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
-        if not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
+        if node.args.get("query") is not None:
+            return in_query(self, node)
+        if not node.expressions or any(node.args.get(k) for k in ("unnest", "field")):
             raise self.fail("IN takes a list of values", node, "write it as a join if the values are in a stream")
         return disjunction([self._compare("=", node.this, v) for v in node.expressions])
 
@@ -442,7 +462,7 @@ class Expressions:
         e = self.lower(node.this)
         if types.is_open(e):
             if isinstance(e, Param):
-                raise self._untyped(e.name)
+                raise self.untyped(e.name)
             e = types.with_type(e, BOOLEAN)
         return Not(IsNull(e)) if node.args.get("negate") else IsNull(e)
 
@@ -458,30 +478,7 @@ class Expressions:
         found = Like(arg, pattern)
         return Not(found) if node.args.get("negate") else found
 
-    # Aggregates.
-
-    def _aggregate(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
-        function = _AGGREGATES[type(node)]
-        arg_node = node.this
-        if node.args.get("expressions"):
-            raise self.fail(f"{function}() takes one argument", node)
-        distinct = isinstance(arg_node, exp.Distinct)
-        if distinct:
-            if len(arg_node.expressions) != 1 or arg_node.args.get("on"):
-                raise self.fail(f"{function}(DISTINCT …) takes one argument", node)
-            arg_node = arg_node.expressions[0]
-        if isinstance(arg_node, exp.Star) and not distinct and function == "count":
-            if any(arg_node.args.values()):
-                raise self.fail("count(*) takes the star alone", node)
-            return Aggregate("count", None, False, BIGINT)
-        if arg_node is None:
-            raise self.fail(f"{function}() takes one argument", node, "write count(*)" if function == "count" else "")
-        arg = self.value(arg_node)
-        if any(isinstance(part, Aggregate) for part in walk(arg)):
-            raise self.fail("an aggregate cannot hold another aggregate", node)
-        return Aggregate(function, arg, distinct, types.aggregate(function, arg.type))
-
-    def _untyped(self, name: str) -> RegisterError:
+    def untyped(self, name: str) -> RegisterError:
         return refuse(
             self.text,
             f"the type of parameter ':{name}' cannot be inferred",

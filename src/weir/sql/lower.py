@@ -3,9 +3,9 @@
 With sql/expressions.py this is the only place that says "not part of the language".
 
 One SELECT becomes Project, or GroupBy, over a Join of its sources (the WHERE and all ON conditions are one
-predicate), or over a Select of its only source; DISTINCT and the set operations stand above. Source occurrences
-are numbered over the whole query in the order of the text, and columns refer to those numbers, so aliases are
-gone after this. Output names are unique.
+predicate), or over a Select of its only source (sql/from_clause.py); DISTINCT, the set operations and ORDER BY stand
+above. Source occurrences are numbered over the whole query, and columns refer to those numbers, so aliases are
+gone after this. A name of WITH and a view are lowered anew wherever they are used. Output names are unique.
 
 Invariant: a `Query` that comes back type-checks; every node knows its type. Cost: linear in the text.
 """
@@ -13,16 +13,18 @@ Invariant: a `Query` that comes back type-checks; every node knows its type. Cos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from weir.algebra import nodes
-from weir.algebra.nodes import Aggregate, ColumnRef, Expression, Node, Query, Scan, walk
+from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Node, Query, Scan, WindowCall, walk
+from weir.algebra.rebuild import columns_inside, scans
 from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
 from weir.errors import did_you_mean
 from weir.sql import types
 from weir.sql.expressions import Expressions
+from weir.sql.from_clause import FromClause, columns_named
 from weir.sql.parse import Parsed
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
@@ -30,7 +32,18 @@ from weir.sql.scope import NameFaultError, Scope, Source
 from weir.sql.windows import Edge, WindowClause
 
 _FRAME_LEVELS = 20  # more than there are between a statement and its expressions, and inside a column
-_SELECT_PARTS = frozenset({"expressions", "from_", "joins", "where", "group", "having", "distinct"})
+_ENDING = frozenset({"order", "limit", "offset", "with_"})  # parts that any statement may have
+_SELECT_PARTS = _ENDING | {
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "distinct",
+    "windows",
+    "laterals",
+}
 
 
 def lower(parsed: Parsed, catalog: Catalog, param_types: Mapping[str, DataType] | None = None) -> Query:
@@ -38,19 +51,30 @@ def lower(parsed: Parsed, catalog: Catalog, param_types: Mapping[str, DataType] 
     return _Lowering(parsed, catalog, param_types or {}).query()
 
 
+@dataclass(frozen=True)
+class _With:
+    """What a name of WITH stands for, and the names that its text may use."""
+
+    query: exp.Expr
+    names: Mapping[str, _With]
+    columns: tuple[exp.Identifier, ...]
+
+
 class _Lowering:
     def __init__(self, parsed: Parsed, catalog: Catalog, param_types: Mapping[str, DataType]) -> None:
         self.parsed = parsed
         self.catalog = catalog
-        self.sources: list[Scan] = []
+        self.numbered = 0
+        self.named: Mapping[str, _With] = {}
         starts = dict(zip(parsed.params, parsed.param_starts, strict=True))
         self.expressions = Expressions(parsed.text, starts, param_types, parsed.depth_max)
+        self.expressions.subquery = self._subquery
         self.fail = self.expressions.fail
 
     def query(self) -> Query:
         self._check_depth()
-        root, output = self._statement(self.parsed.ast, 0)
-        return Query(root, tuple(self.sources), output, self.parsed.text)
+        root, output = self._statement(self.parsed.ast, 0, None)
+        return Query(root, scans(root), output, self.parsed.text)
 
     def _check_depth(self) -> None:
         """Long chains of one operator are deep trees; they are measured with a loop before anything descends."""
@@ -73,29 +97,57 @@ class _Lowering:
 
     # Statements and set operations.
 
-    def _statement(self, node: exp.Expr, level: int) -> tuple[Node, tuple[Column, ...]]:
+    def _statement(self, node: exp.Expr, level: int, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
+        around: list[exp.Expr] = []
         while isinstance(node, (exp.Subquery, exp.Paren)):
-            self._only(node, {"this"})
+            self.only(node, {"this"} | _ENDING)
+            around.append(node)
             node = node.this
         if level > self.parsed.depth_max:
             raise self.fail(
                 f"set operations nest more than {self.parsed.depth_max} levels deep", node, "split the query"
             )
+        before = self.named
+        for clause in around:
+            self._with(clause)
         if isinstance(node, exp.Select):
-            return self._select(node)
-        if isinstance(node, exp.SetOperation):
-            return self._set_operation(node, level)
-        raise self.fail(
-            f"{type(node).__name__.upper()} is not part of the language",
-            node,
-            "a standing query is one SELECT, or several joined by UNION, EXCEPT or INTERSECT",
-        )
+            root, output = self._select(node, outer)
+        elif isinstance(node, exp.SetOperation):
+            root, output = self._set_operation(node, level, outer)
+        else:
+            raise self.fail(
+                "this is no query",
+                node,
+                "a standing query is one SELECT, or several joined by UNION, EXCEPT or INTERSECT",
+            )
+        for clause in reversed(around):
+            root = self._ordered(clause, root, output)
+        self.named = before
+        return root, output
 
-    def _set_operation(self, node: exp.SetOperation, level: int) -> tuple[Node, tuple[Column, ...]]:
-        self._only(node, {"this", "expression", "distinct"})
+    def _with(self, node: exp.Expr) -> None:
+        """Have the names of a WITH clause mean what it says, from here on."""
+        clause = node.args.get("with_")
+        if clause is None:
+            return
+        if clause.args.get("recursive"):
+            raise self.fail("WITH RECURSIVE is not part of the language", clause, "write the steps out")
+        for one in clause.expressions:
+            self.only(one, {"this", "alias"})
+            alias = one.args["alias"]
+            self.only(alias, {"this", "columns"})
+            known = _With(one.this, self.named, tuple(alias.args.get("columns") or ()))
+            self.named = {**self.named, alias.name.lower(): known}
+
+    def _set_operation(
+        self, node: exp.SetOperation, level: int, outer: Scope | None
+    ) -> tuple[Node, tuple[Column, ...]]:
+        self.only(node, {"this", "expression", "distinct"} | _ENDING)
+        before = self.named
+        self._with(node)
         kind = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}[type(node)]
-        left, left_output = self._statement(node.this, level + 1)
-        right, right_output = self._statement(node.expression, level + 1)
+        left, left_output = self._statement(node.this, level + 1, outer)
+        right, right_output = self._statement(node.expression, level + 1, outer)
         if len(left_output) != len(right_output):
             raise self.fail(
                 f"{kind.upper()} takes queries with equally many columns, "
@@ -115,9 +167,13 @@ class _Lowering:
             output.append(Column(a.name, type_))
         wanted = [c.type for c in output]
         all_ = not node.args.get("distinct")
-        return nodes.SetOperation(kind, all_, _cast_output(left, wanted), _cast_output(right, wanted)), tuple(output)
+        operands = [self._cast_output(side, wanted) for side in (left, right)]
+        root: Node = nodes.SetOperation(kind, all_, *operands)
+        root = self._ordered(node, root, tuple(output))
+        self.named = before
+        return root, tuple(output)
 
-    def _only(self, node: exp.Expr, allowed: frozenset[str] | set[str]) -> None:
+    def only(self, node: exp.Expr, allowed: frozenset[str] | set[str]) -> None:
         """Refuse every clause of a node that is not on the list."""
         for name, value in node.args.items():
             if value is None or value is False or value == [] or name in allowed:
@@ -126,71 +182,134 @@ class _Lowering:
             at = value if isinstance(value, exp.Expr) else value[0] if isinstance(value, list) else node
             raise self.fail(f"{what} is not part of the language", at if isinstance(at, exp.Expr) else node, hint)
 
+    def _ordered(self, node: exp.Expr, root: Node, output: tuple[Column, ...]) -> Node:
+        """ORDER BY, LIMIT and OFFSET over a whole answer: by names and places of its columns."""
+        order = node.args.get("order")
+        keys: list[tuple[int, Direction]] = []
+        for item in order.expressions if order is not None else ():
+            place = self._place(item.this, [c.name for c in output])
+            if place is None:
+                raise self.fail(
+                    "ORDER BY of several queries takes columns of the answer",
+                    item.this,
+                    f"columns: {', '.join(c.name for c in output)}",
+                )
+            keys.append((place, direction_of(item)))
+        return self._cut(node, root, tuple(keys), 0)
+
+    def _place(self, node: exp.Expr, names: Sequence[str]) -> int | None:
+        """The column of an answer that an item of ORDER BY names or counts."""
+        if isinstance(node, exp.Literal) and not node.is_string:
+            if not (node.this.isascii() and node.this.isdigit()) or not 1 <= int(node.this[:9]) <= len(names):
+                raise self.fail(
+                    f"ORDER BY {node.this[:20]} points at no column of the answer (1 to {len(names)})", node
+                )
+            return int(node.this) - 1
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and not node.table:
+            folded = [n.lower() for n in names]
+            if folded.count(node.name.lower()) == 1:
+                return folded.index(node.name.lower())
+        return None
+
+    def _cut(self, node: exp.Expr, root: Node, keys: tuple[tuple[int, Direction], ...], hidden: int) -> Node:
+        limit, offset = (self._count(node, name) for name in ("limit", "offset"))
+        if not keys and limit is None and offset is None:
+            return root
+        return nodes.Ordered(root, keys, limit, offset, hidden)
+
+    def _count(self, node: exp.Expr, clause: str) -> nodes.Literal | nodes.Param | None:
+        given = node.args.get(clause)
+        if given is None:
+            return None
+        if not isinstance(given, (exp.Limit, exp.Offset)):
+            raise self.fail("FETCH is not part of the language", given, "write LIMIT")
+        self.only(given, {"expression"})
+        if isinstance(given.expression, exp.Column) and given.expression.name.lower() == "all":
+            return None
+        e = self.expressions.lower(given.expression, BIGINT)
+        if types.is_open(e):
+            e = types.with_type(e, BIGINT)
+        whole = isinstance(e, (nodes.Literal, nodes.Param)) and e.type.kind in types.WHOLE
+        if not whole or (isinstance(e, nodes.Literal) and (not isinstance(e.value, int) or e.value < 0)):
+            raise self.fail(f"{clause.upper()} takes a number of rows", given, f"write {clause.upper()} 10")
+        assert isinstance(e, (nodes.Literal, nodes.Param))
+        return replace(e, type=BIGINT)
+
     # SELECT.
 
-    def _select(self, node: exp.Select) -> tuple[Node, tuple[Column, ...]]:
-        self._only(node, _SELECT_PARTS)
-        scope = Scope()
-        self.expressions.scope = scope
-        self.expressions.aliases = {}
-        conditions = self._from(node, scope)
+    def _select(self, node: exp.Select, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
+        self.only(node, _SELECT_PARTS)
+        before = self.named
+        self._with(node)
+        scope = Scope(outer=outer)
+        kept = self.expressions.enter(scope, node)
+        if node.args.get("from_") is None:
+            inputs: tuple[Node, ...] = (nodes.OneRow(),)
+            conditions: list[Expression] = []
+        else:
+            inputs, conditions = FromClause(self, scope).lower(node)
         where = node.args.get("where")
         if where is not None:
             condition = self.expressions.condition(where.this, "WHERE")
-            self._no_aggregate(condition, where, "WHERE", "use HAVING for conditions on groups")
+            FromClause(self, scope).refuse_aggregates(condition, where, "WHERE")
             conditions.append(condition)
         predicate = nodes.conjunction(conditions) if conditions else None
-        scans = tuple(s.scan for s in scope.sources)
         child: Node
-        if len(scans) > 1:
-            child = nodes.Join(scans, predicate)
+        if len(inputs) > 1:
+            child = nodes.Join(inputs, predicate)
         else:
-            child = scans[0] if predicate is None else nodes.Select(scans[0], predicate)
+            child = inputs[0] if predicate is None else nodes.Select(inputs[0], predicate)
         columns = self._select_list(node, scope)
-        root = self._grouped(node, child, columns)
+        keys, hidden = self._order_keys(node, columns)
+        root = self._grouped(node, child, columns, hidden)
         distinct = node.args.get("distinct")
         if distinct is not None:
-            self._only(distinct, set())
+            self.only(distinct, set())
+            if hidden:
+                raise self.fail(
+                    "ORDER BY of SELECT DISTINCT takes columns of the answer", node.args["order"], "add it to the list"
+                )
             root = nodes.Distinct(root)
+        root = self._cut(node, root, keys, len(hidden))
+        self.expressions.leave(kept)
+        self.named = before
         return root, tuple(Column(name, e.type) for name, e in columns)
 
-    def _from(self, node: exp.Select, scope: Scope) -> list[Expression]:
-        """Fill the scope with the sources of FROM; the conditions of ON and USING."""
-        from_ = node.args.get("from_")
-        if from_ is None:
-            raise self.fail("a standing query reads at least one stream", node, "add FROM")
-        conditions: list[Expression] = []
-        self._source(from_.this, scope)
-        joins: list[exp.Join] = [*(from_.this.args.get("joins") or []), *(node.args.get("joins") or [])]
-        for join in joins:
-            kind = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).strip().upper()
-            if kind not in ("", "INNER", "CROSS"):
-                hint = "use JOIN … USING" if kind == "NATURAL" else "only inner joins are"
-                raise self.fail(f"{kind} JOIN is not part of the language", join.this, hint)
-            self._only(join, {"this", "on", "using", "kind", "method", "side"})
-            self._source(join.this, scope)
-            for inner in join.this.args.get("joins") or []:
-                raise self.fail(
-                    "a nested join is not part of the language", inner, "write ON directly behind each JOIN"
-                )
-            on, using = join.args.get("on"), join.args.get("using")
-            if on is not None and not (isinstance(on, exp.Boolean) and on.this is True and not on.meta):
-                condition = self.expressions.condition(on, "ON")
-                self._no_aggregate(condition, on, "ON", "use HAVING for conditions on groups")
-                conditions.append(condition)
-            conditions.extend(self._using(name, scope) for name in using or [])
-        return conditions
+    def _order_keys(
+        self, node: exp.Select, columns: Sequence[tuple[str, Expression]]
+    ) -> tuple[tuple[tuple[int, Direction], ...], list[Expression]]:
+        """Each item of ORDER BY as a column of the answer, or as one that is not shown."""
+        order = node.args.get("order")
+        keys: list[tuple[int, Direction]] = []
+        hidden: list[Expression] = []
+        shown = [e for _, e in columns]
+        self.expressions.aliases = {name.lower(): e for name, e in columns}
+        for item in order.expressions if order is not None else ():
+            place = self._place(item.this, [name for name, _ in columns])
+            if place is None:
+                e = self.expressions.value(item.this)
+                if isinstance(e, nodes.Literal):
+                    continue  # the same for every row
+                everything = [*shown, *hidden]
+                if e not in everything:
+                    hidden.append(e)
+                    everything.append(e)
+                place = everything.index(e)
+            keys.append((place, direction_of(item)))
+        self.expressions.aliases = {}
+        return tuple(keys), hidden
 
-    def _source(self, node: exp.Expr, scope: Scope) -> None:
-        if not isinstance(node, exp.Table):
-            what = "a subquery" if isinstance(node, (exp.Subquery, exp.Select)) else type(node).__name__.upper()
-            raise self.fail(f"{what} in FROM is not part of the language", node, "name streams and tables only")
-        self._only(node, {"this", "alias", "joins"})
-        if not isinstance(node.this, exp.Identifier):
-            raise self.fail("a function in FROM is not part of the language", node, "name streams and tables only")
-        alias = node.args.get("alias")
-        if alias is not None:
-            self._only(alias, {"this"})
+    # Sources.
+
+    def number(self) -> int:
+        """A new source's number."""
+        self.numbered += 1
+        return self.numbered - 1
+
+    def relation(self, node: exp.Table) -> Source | None:
+        """The stream or table that a name in FROM means; None: it is a name of WITH, or a view."""
+        if node.name.lower() in self.named:
+            return None
         relation = self.catalog.relation(node.name)
         if relation is None:
             known = [s.name for s in self.catalog.streams.values()] + [t.name for t in self.catalog.tables.values()]
@@ -198,34 +317,37 @@ class _Lowering:
             raise self.fail(
                 f"there is no stream or table '{node.name}' ({shown})", node, did_you_mean(node.name, known)
             )
-        name = node.alias or relation.name
-        if any(s.scan.alias.lower() == name.lower() for s in scope.sources):
-            raise self.fail(f"two sources are called '{name}'", node, f"give one an alias: {relation.name} AS other")
         is_table = isinstance(relation, Table)
         own = self.parsed.window_of(node)
         if is_table and own is not None:
             raise refuse(self.parsed.text, f"'{relation.name}' is a table and has no window", own.start, "leave it out")
         clause = None if is_table else own or self.parsed.window
-        scan = Scan(len(self.sources), relation.name, is_table, name, self._window(clause))
-        self.sources.append(scan)
-        scope.sources.append(Source(scan, relation))
+        alias, window = node.alias or relation.name, self._window(clause)
+        time = "" if isinstance(relation, Table) else relation.time
+        scan = Scan(self.number(), relation.name, is_table, alias, window, time)
+        return Source(scan, relation)
 
-    def _using(self, name: exp.Identifier, scope: Scope) -> Expression:
-        column = name.name
-        right = scope.sources[-1]
-        found = right.relation.column(column)
-        before = Scope(scope.sources[:-1], scope.merged)
-        try:
-            left = before.resolve(column)
-            if found is None:
-                right_only = Scope([right])
-                right_only.resolve(column)
-                raise AssertionError("a column that is not found cannot resolve")
-            a, b = types.align(left, right.ref(found))
-        except (NameFaultError, types.MismatchError) as e:
-            raise self.fail(f"USING ({column}): {e}", name, e.hint) from None
-        scope.merged.setdefault(column.lower(), [left.source]).append(right.scan.source)
-        return nodes.Comparison("=", a, b)
+    def answer(self, node: exp.Expr, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
+        """A query in FROM, or the one that a name of WITH means."""
+        if not isinstance(node, exp.Table):
+            assert isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation))
+            inner = node.copy()
+            for part in ("alias", "joins"):
+                inner.set(part, None)
+            return self._statement(inner, 1, None)
+        known = self.named[node.name.lower()]
+        before, self.named = self.named, known.names
+        root, output = self._statement(known.query, 1, None)
+        self.named = before
+        if known.columns:
+            if len(known.columns) != len(output):
+                raise self.fail(f"{len(known.columns)} names for {len(output)} columns", known.columns[0])
+            output = tuple(Column(n.name, c.type) for n, c in zip(known.columns, output, strict=True))
+        return root, output
+
+    def _subquery(self, node: exp.Expr) -> tuple[Node, tuple[Column, ...]]:
+        """A query inside an expression; it may look at the columns of the query at hand."""
+        return self._statement(node, 1, self.expressions.scope)
 
     # Windows.
 
@@ -246,7 +368,7 @@ class _Lowering:
         listed: list[tuple[str, Expression, bool]] = []  # name, value, whether the name was chosen
         for item in node.expressions:
             if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-                listed += [(c.name, c, False) for c in self._starred(item, scope)]
+                listed += [(name, e, False) for name, e in self._starred(item, scope)]
                 continue
             if isinstance(item, exp.Aliases):
                 raise self.fail("several aliases for one expression", item, "give each expression one alias")
@@ -262,42 +384,57 @@ class _Lowering:
             listed.append((alias or _default_name(e, len(listed)), e, bool(alias)))
         return _unique(listed)
 
-    def _starred(self, item: exp.Expr, scope: Scope) -> list[ColumnRef]:
+    def _starred(self, item: exp.Expr, scope: Scope) -> list[tuple[str, Expression]]:
         star = item if isinstance(item, exp.Star) else item.this
-        self._only(star, set())
+        self.only(star, set())
         if isinstance(item, exp.Star):
+            if not scope.sources:
+                raise self.fail("* needs FROM", item, "name a stream")
             return scope.star()
         try:
             source = scope.source(item.args["table"].name)
         except NameFaultError as e:
             raise self.fail(str(e), item, e.hint) from None
-        return [source.ref(c) for c in source.relation.columns]
+        return [(c.name, source.ref(c)) for c in source.relation.columns]
 
     # Groups.
 
-    def _grouped(self, node: exp.Select, child: Node, columns: Sequence[tuple[str, Expression]]) -> Node:
+    def _grouped(
+        self, node: exp.Select, child: Node, columns: Sequence[tuple[str, Expression]], hidden: Sequence[Expression]
+    ) -> Node:
+        """The answer before it is sorted; what it is sorted by and not shown are its last columns."""
         group, having = node.args.get("group"), node.args.get("having")
-        has_aggregate = any(isinstance(p, Aggregate) for _, e in columns for p in walk(e))
+        all_columns = (*columns, *((f"_order{k}", e) for k, e in enumerate(hidden)))
+        has_aggregate = any(isinstance(p, Aggregate) for _, e in all_columns for p in walk(e))
         if group is None and not has_aggregate and having is None:
-            return nodes.Project(child, tuple(columns))
+            return nodes.Project(child, all_columns)
         keys = self._keys(group, node, columns) if group is not None else ()
         condition: Expression | None = None
         if having is not None:
             self.expressions.aliases = {name.lower(): e for name, e in columns}
             condition = self.expressions.condition(having.this, "HAVING")
             self.expressions.aliases = {}
+            if any(isinstance(p, WindowCall) for p in walk(condition)):
+                raise self.fail(
+                    "a window function cannot be used in HAVING", having, "put the query into FROM and use WHERE"
+                )
             in_having = any(isinstance(p, Aggregate) for p in walk(condition))
             if group is None and not has_aggregate and not in_having:
                 raise self.fail("HAVING needs GROUP BY or an aggregate", having, "use WHERE for conditions on rows")
             self._check_grouped(condition, keys, having)
-        for (_, e), item in zip(columns, _items(node, columns), strict=True):
+        items = [*_items(node, columns), *([node.args["order"]] * len(hidden) if hidden else [])]
+        for (_, e), item in zip(all_columns, items, strict=True):
             self._check_grouped(e, keys, item)
-        return nodes.GroupBy(child, keys, tuple(columns), condition)
+        return nodes.GroupBy(child, keys, all_columns, condition)
 
     def _keys(
         self, group: exp.Expr, node: exp.Select, columns: Sequence[tuple[str, Expression]]
     ) -> tuple[Expression, ...]:
-        self._only(group, {"expressions"})
+        if group.args.get("all") is True:
+            self.only(group, {"all"})
+            shown = [e for _, e in columns]
+            return tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
+        self.only(group, {"expressions"})
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         keys: list[Expression] = []
         for item in group.expressions:
@@ -309,7 +446,7 @@ class _Lowering:
                 key = columns[int(item.this) - 1][1]
             else:
                 key = self.expressions.value(item)
-            if any(isinstance(p, Aggregate) for p in walk(key)):
+            if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
                 raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
             if key.type.kind is Kind.INTERVAL:
                 raise self.fail("GROUP BY does not take an interval", item)
@@ -319,24 +456,51 @@ class _Lowering:
         return tuple(keys)
 
     def _check_grouped(self, e: Expression, keys: tuple[Expression, ...], at: exp.Expr) -> None:
+        own = {s.scan.source for s in self.expressions.scope.sources}
         stack = [e]
         while stack:
             part = stack.pop()
             if part in keys or isinstance(part, Aggregate):
                 continue
-            if isinstance(part, ColumnRef):
+            if isinstance(part, ColumnRef) and part.source in own:
                 raise self.fail(
                     f"column '{part.name}' is neither in GROUP BY nor in an aggregate",
                     _column_in(at, part.name),
                     f"add it to GROUP BY, or write max({part.name})",
                 )
+            if isinstance(part, nodes.Subquery):
+                stack.extend(ref for ref in columns_inside(part.query) if ref.source in own)
             stack.extend(reversed(nodes.children(part)))
 
-    def _no_aggregate(self, e: Expression, at: exp.Expr, clause: str, hint: str) -> None:
-        found = next((p for p in walk(e) if isinstance(p, Aggregate)), None)
-        if found is not None:
-            node = next(at.find_all(exp.AggFunc), at)
-            raise self.fail(f"{found.function}() cannot be used in {clause}", node, hint)
+    def _cast_output(self, node: Node, wanted: list[DataType]) -> Node:
+        """The same rows in the wanted types; casts that may make rows equal go above what compares them."""
+        have = [c.type for c in columns_named(node)]
+        if have == wanted:
+            return node
+        if isinstance(node, (nodes.Project, nodes.GroupBy)):
+            columns = tuple(
+                (name, e if e.type == t else types.cast(e, t))
+                for (name, e), t in zip(node.columns, wanted, strict=True)
+            )
+            return replace(node, columns=columns)
+        if all(types.is_injective(a, b) for a, b in zip(have, wanted, strict=True)):
+            if isinstance(node, nodes.Distinct):
+                return replace(node, child=self._cast_output(node.child, wanted))
+            if isinstance(node, nodes.SetOperation):
+                left, right = (self._cast_output(side, wanted) for side in (node.left, node.right))
+                return replace(node, left=left, right=right)
+        source = self.number()
+        derived = nodes.Derived(source, node, f"_q{source}", columns_named(node))
+        refs = (ColumnRef(source, c.name, c.type) for c in derived.columns)
+        shown = tuple((e.name, e if e.type == t else types.cast(e, t)) for e, t in zip(refs, wanted, strict=True))
+        return nodes.Project(derived, shown)
+
+
+def direction_of(item: exp.Expr) -> Direction:
+    """How an item of ORDER BY sorts: Spark's NULLs come first ascending, and last descending."""
+    descending = bool(item.args.get("desc"))
+    given = item.args.get("nulls_first")
+    return Direction(descending, (not descending) if given is None else bool(given))
 
 
 def _bound(edge: Edge | None) -> nodes.Bound | None:
@@ -352,11 +516,11 @@ def _default_name(e: Expression, place: int) -> str:
     """The name of a column without an alias; it may not depend on constants, or shapes would."""
     if isinstance(e, ColumnRef):
         return e.name
-    if isinstance(e, Aggregate):
-        if e.arg is None:
+    if isinstance(e, Aggregate) and e.filter is None:
+        if not e.args:
             return "count(*)"
-        if isinstance(e.arg, ColumnRef):
-            return f"{e.function}({'DISTINCT ' if e.distinct else ''}{e.arg.name})"
+        if len(e.args) == 1 and isinstance(e.args[0], ColumnRef):
+            return f"{e.function}({'DISTINCT ' if e.distinct else ''}{e.args[0].name})"
     return f"_c{place}"
 
 
@@ -391,16 +555,3 @@ def _conversion(a: Column, b: Column) -> str:
         return "list columns of the same types in the same order"
     narrow = b if a.type.kind is Kind.DOUBLE else a
     return f"convert explicitly: CAST({narrow.name} AS double)"
-
-
-def _cast_output(node: Node, wanted: list[DataType]) -> Node:
-    """The same rows with columns in the wanted types (all such casts are one-to-one, so they may go below)."""
-    if isinstance(node, (nodes.Project, nodes.GroupBy)):
-        columns = tuple(
-            (name, e if e.type == t else nodes.Cast(e, t)) for (name, e), t in zip(node.columns, wanted, strict=True)
-        )
-        return node if columns == node.columns else replace(node, columns=columns)
-    if isinstance(node, nodes.Distinct):
-        return replace(node, child=_cast_output(node.child, wanted))
-    assert isinstance(node, nodes.SetOperation), "an answer is made by Project, GroupBy, Distinct or a set operation"
-    return replace(node, left=_cast_output(node.left, wanted), right=_cast_output(node.right, wanted))

@@ -24,6 +24,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
 from weir.algebra.functions import NAMED
 from weir.errors import RegisterError
 from weir.settings import Settings
@@ -36,12 +37,15 @@ _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, 
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
 
 
+_OWN = frozenset({*NAMED, *AGGREGATE_NAMES, *WINDOW_NAMES})
+
+
 class _Parser(SparkParser):
     """Leaves the functions of the language as they are written: sqlglot has trees of its own for many of them."""
 
-    FUNCTIONS: ClassVar = {name: f for name, f in SparkParser.FUNCTIONS.items() if name.lower() not in NAMED}
+    FUNCTIONS: ClassVar = {name: f for name, f in SparkParser.FUNCTIONS.items() if name.lower() not in _OWN}
     FUNCTION_PARSERS: ClassVar = {
-        name: f for name, f in SparkParser.FUNCTION_PARSERS.items() if name.lower() not in NAMED
+        name: f for name, f in SparkParser.FUNCTION_PARSERS.items() if name.lower() not in _OWN
     }
 
 

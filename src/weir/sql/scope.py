@@ -1,14 +1,15 @@
 """Names in scope: the sources of one SELECT and the columns they bring.
 
 Names are case-insensitive. A column without a qualifier must be in exactly one source; columns merged by USING
-count once, as the first source's. `SELECT *` lists every source's columns in order, merged ones first.
+count once, as the first source's. `SELECT *` lists every source's columns in order, merged ones first. A name that the
+sources of a subquery do not have is looked up in the query around it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weir.algebra.nodes import ColumnRef, Scan
+from weir.algebra.nodes import Call, ColumnRef, Derived, Expression, Scan
 from weir.algebra.schema import Column, Stream, Table
 from weir.errors import did_you_mean
 
@@ -30,13 +31,32 @@ class NameFaultError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query in FROM brings."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column | None:
+        folded = name.lower()
+        return next((c for c in self.columns if c.name.lower() == folded), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    scan: Scan
-    relation: Stream | Table
+    scan: Scan | Derived
+    relation: Stream | Table | Answer
 
     @property
     def kind(self) -> str:
+        if isinstance(self.scan, Derived):
+            return "subquery"
         return "table" if self.scan.is_table else "stream"
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is defined."""
+        return self.relation.name
 
     def ref(self, column: Column) -> ColumnRef:
         return ColumnRef(self.scan.source, column.name, column.type)
@@ -46,21 +66,31 @@ class Source:
 class Scope:
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, list[int]] = field(default_factory=dict)  # USING columns: the sources they were merged from
+    values: dict[str, Expression] = field(default_factory=dict)  # what merged columns of outer joins are
+    outer: Scope | None = None  # that of the query around a subquery
+    hidden: set[int] = field(default_factory=set)  # sources of which no column is shown: right sides of semi joins
 
     def source(self, alias: str) -> Source:
         folded = alias.lower()
-        found = next((s for s in self.sources if s.scan.alias.lower() == folded), None)
-        if found is not None:
-            return found
+        scope: Scope | None = self
+        while scope is not None:
+            found = next((s for s in scope.visible if s.scan.alias.lower() == folded), None)
+            if found is not None:
+                return found
+            scope = scope.outer
         aliases = [s.scan.alias for s in self.sources]
-        hidden = next((s for s in self.sources if s.scan.relation.lower() == folded), None)
+        hidden = next((s for s in self.sources if s.name.lower() == folded), None)
         if hidden is not None:
             hint = f"'{alias}' has the alias '{hidden.scan.alias}' here; write {hidden.scan.alias}"
         else:
             hint = did_you_mean(alias, aliases)
         raise NameFaultError(f"'{alias}' is no source of this query ({', '.join(aliases)})", hint)
 
-    def resolve(self, name: str, qualifier: str | None = None) -> ColumnRef:
+    @property
+    def visible(self) -> list[Source]:
+        return [s for s in self.sources if s.scan.source not in self.hidden] if self.hidden else self.sources
+
+    def resolve(self, name: str, qualifier: str | None = None) -> Expression:
         """The column a name means, or NameFaultError."""
         if qualifier:
             source = self.source(qualifier)
@@ -71,11 +101,15 @@ class Scope:
         merged = self.merged.get(name.lower(), [])
         found = [
             (s, c)
-            for s in self.sources
+            for s in self.visible
             if (c := s.relation.column(name)) is not None and s.scan.source not in merged[1:]
         ]
+        if not found and self.outer is not None and self.outer.reaches(name):
+            return self.outer.resolve(name)
         if not found:
-            raise self._unknown(name, self.sources)
+            raise self._unknown(name, self.visible)
+        if len(found) == 1 and name.lower() in self.values:
+            return self.values[name.lower()]
         if len(found) > 1:
             aliases = [s.scan.alias for s, _ in found]
             raise NameFaultError(
@@ -85,27 +119,46 @@ class Scope:
         return found[0][0].ref(found[0][1])
 
     def has(self, name: str) -> bool:
-        return any(s.relation.column(name) is not None for s in self.sources)
+        return any(s.relation.column(name) is not None for s in self.visible)
 
-    def star(self) -> list[ColumnRef]:
-        """All columns of all sources, those merged by USING first and once."""
-        refs: list[ColumnRef] = []
+    def reaches(self, name: str) -> bool:
+        """Whether the name is a column here or further outside."""
+        return self.has(name) or (self.outer is not None and self.outer.reaches(name))
+
+    def star(self) -> list[tuple[str, Expression]]:
+        """All columns of all sources by name, those merged by USING first and once."""
+        refs: list[tuple[str, Expression]] = []
         for name, places in self.merged.items():
             source = next(s for s in self.sources if s.scan.source == places[0])
             column = source.relation.column(name)
             assert column is not None
-            refs.append(source.ref(column))
-        for source in self.sources:
+            refs.append((column.name, self.values.get(name, source.ref(column))))
+        for source in self.visible:
             own = source.scan.source
-            refs += [source.ref(c) for c in source.relation.columns if own not in self.merged.get(c.name.lower(), [])]
+            columns = (c for c in source.relation.columns if own not in self.merged.get(c.name.lower(), []))
+            refs += [(c.name, source.ref(c)) for c in columns]
         return refs
+
+    def merge(self, name: str, left: Expression, right: ColumnRef, side: str) -> None:
+        """Have a column of USING count once; in an outer join it is the one of the side whose rows all stay."""
+        folded = name.lower()
+        first = left.source if isinstance(left, ColumnRef) else self.merged[folded][0]
+        self.merged.setdefault(folded, [first]).append(right.source)
+        if side == "right":
+            self.values[folded] = right
+        elif side == "full":
+            self.values[folded] = Call("coalesce", (left, right), left.type)
+        elif not isinstance(left, ColumnRef):
+            self.values[folded] = left
 
     def _unknown(self, name: str, sources: list[Source]) -> NameFaultError:
         known = [c.name for s in sources for c in s.relation.columns]
         if len(sources) == 1:
-            where = f"{sources[0].kind} '{sources[0].scan.relation}'"
+            where = f"{sources[0].kind} '{sources[0].name}'"
+        elif not sources:
+            where = "a query without FROM"
         else:
-            where = "any of " + ", ".join(f"'{s.scan.relation}'" for s in sources)
+            where = "any of " + ", ".join(f"'{s.name}'" for s in sources)
         hint = did_you_mean(name, known)
         hint = _SPECIAL.get(name.lower(), "") or hint
         shown = ", ".join(known[:40]) + (", …" if len(known) > 40 else "")

@@ -67,10 +67,23 @@ class _Taking:
             return self.keys[e]
         if isinstance(e, (Literal, Param)):
             return self.constant(e)
+        if isinstance(e, nodes.Subquery):
+            e = replace(e, query=self._inside(e.query))
         parts = children(e)
         return nodes.with_children(e, tuple([self.expression(c) for c in parts])) if parts else e
 
+    def _inside(self, query: Node) -> Node:
+        """A query inside an expression: its grouping keys are its own."""
+        known, self.keys = self.keys, {}
+        taken = self.node(query)
+        self.keys = known
+        return taken
+
     def node(self, node: Node) -> Node:
+        if isinstance(node, nodes.Ordered):
+            child = self.node(node.child)
+            limit, offset = (None if c is None else self.constant(c) for c in (node.limit, node.offset))
+            return replace(node, child=child, limit=limit, offset=offset)
         if isinstance(node, nodes.SetOperation):
             left = self.node(node.left)
             return replace(node, left=left, right=self.node(node.right))
@@ -113,6 +126,14 @@ class _Taking:
     def _sources(self, node: Node) -> Node:
         if isinstance(node, nodes.Scan):
             return replace(node, window=self._window(node.window))
+        if isinstance(node, nodes.Derived):
+            return replace(node, child=self._inside(node.child))
+        if isinstance(node, nodes.OneRow):
+            return node
+        if isinstance(node, nodes.OuterJoin):
+            left, right = self._sources(node.left), self._sources(node.right)
+            predicate = None if node.predicate is None else self._condition(node.predicate, True)
+            return replace(node, left=left, right=right, predicate=predicate)
         if isinstance(node, nodes.Join):
             sources = tuple([self._sources(c) for c in node.children])
             return nodes.Join(sources, None if node.predicate is None else self._condition(node.predicate, True))

@@ -357,32 +357,33 @@ def check_cast(e: Expression, wanted: DataType) -> None:
         )
 
 
-def aggregate(function: str, arg: DataType) -> DataType:
-    """The type of an aggregate, or MismatchError."""
-    if function == "count":
-        return BIGINT
-    if arg.kind is Kind.INTERVAL:
-        raise MismatchError(f"{function}() does not take an interval", "aggregate the two times instead")
-    if function in ("min", "max"):
-        return arg
-    if not arg.is_numeric:
-        raise MismatchError(f"{function}() takes a number, got {arg}")
-    if function == "avg" or arg.kind is Kind.DOUBLE:
-        return DOUBLE
-    return decimal(DIGITS_MAX, arg.scale) if arg.kind is Kind.DECIMAL else BIGINT
-
-
 def united(left: DataType, right: DataType) -> DataType | None:
-    """The one type of a column of UNION, EXCEPT or INTERSECT; casts to it must be one-to-one."""
+    """The one type of a column of UNION, EXCEPT or INTERSECT."""
     if left == right:
         return left
-    if left.kind in WHOLE and right.kind in WHOLE:
-        return BIGINT
+    if Kind.NULL in (left.kind, right.kind):
+        return right if left.kind is Kind.NULL else left
     if left.kind is Kind.DECIMAL and right.kind is Kind.DECIMAL:
         scale = max(left.scale, right.scale)
         precision = max(left.precision - left.scale, right.precision - right.scale) + scale
         return decimal(precision, scale) if precision <= DIGITS_MAX else None
-    return None
+    return _common(left, right)
+
+
+def is_injective(have: DataType, wanted: DataType) -> bool:
+    """Whether a cast keeps different values different."""
+    if have == wanted or have.kind is Kind.NULL:
+        return True
+    if have.kind is Kind.DECIMAL and wanted.kind is Kind.DECIMAL:
+        return wanted.scale >= have.scale
+    return have.kind in WHOLE and wanted.kind in WHOLE
+
+
+def cast(e: Expression, wanted: DataType) -> Expression:
+    """The expression in another type, carried out where it is a constant."""
+    if isinstance(e, Literal) and e.value is None:
+        return Literal(None, wanted)
+    return fold_one(Cast(e, wanted))
 
 
 _NAMED = {

@@ -1,0 +1,97 @@
+"""Two tables of a finish, joined: candidates by equations and bounds, decided by the condition itself.
+
+The same code as for a join that is recomputed (`weir.answer.candidates`), over tables instead of kept rows: what
+equality means is said in one place. Cost: a sort of the second side, some 100 ns a candidate, in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import And, ColumnRef, Expression
+from weir.algebra.rebuild import rebuild
+from weir.answer.candidates import both, bounded, candidates, equal_codes, equation_of, same, sources
+from weir.errors import FetchError
+from weir.values.evaluate import evaluate, truth
+
+BLOCK = 1 << 20
+PAIRS_MAX = 20_000_000  # that a join in a finish may have
+EXAMINED_MAX = 500_000_000  # candidates that it may look at: about a minute
+Constants = Mapping[str, object]
+
+
+def paired(kind: str, left: pa.Table, right: pa.Table, condition: Expression | None, constants: Constants) -> pa.Table:
+    """The join, in the order of the left side, then of the right; rows without a partner stand where they would."""
+    first, second = pairs(left, right, condition, constants)
+    if kind in ("semi", "anti"):
+        has = np.zeros(left.num_rows, bool)
+        has[first] = True
+        return left.filter(pa.array(has if kind == "semi" else ~has))
+    if kind in ("left", "full"):
+        lone = np.setdiff1d(np.arange(left.num_rows), first)
+        first, second = np.concatenate([first, lone]), np.concatenate([second, np.full(len(lone), -1)])
+    if kind in ("right", "full"):
+        lone = np.setdiff1d(np.arange(right.num_rows), second)
+        first, second = np.concatenate([first, np.full(len(lone), -1)]), np.concatenate([second, lone])
+    # Rows of the right side alone come last.
+    order = np.lexsort((second, np.where(first < 0, left.num_rows, first)))
+    return _beside(left, right, first[order], second[order])
+
+
+def pairs(
+    left: pa.Table, right: pa.Table, condition: Expression | None, constants: Constants
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places in both tables of the pairs for which the condition is true."""
+    whole = None if condition is None else _sided(condition, left)
+    terms = [] if whole is None else list(whole.args) if isinstance(whole, And) else [whole]
+    codes = same(left.num_rows, right.num_rows)
+    for one, other in (pair for term in terms if (pair := equation_of(term)) is not None):
+        a, b = (one, other) if sources(one) == {0} else (other, one)
+        values = [evaluate(a, left, constants), evaluate(b, right, constants)]
+        codes = both(codes, equal_codes(values, [a.type, b.type]))
+    axis = bounded(terms, 1, lambda e: evaluate(e, left, constants), lambda e: evaluate(e, right, constants))
+    count, blocks = candidates(codes, axis, BLOCK)
+    if count > EXAMINED_MAX:
+        raise FetchError(
+            f"a join in the finish would look at {count:,} pairs of rows, at most {EXAMINED_MAX:,} are allowed",
+            hint="add an equality or a bound between its sides, or shorten the windows",
+        )
+    found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0, np.int64),) * 2]
+    total = 0
+    for first, second in blocks:
+        if whole is not None:
+            true = truth(whole, _beside(left, right, first, second), constants)
+            first, second = first[true], second[true]
+        found.append((first, second))
+        total += len(first)
+        if total > PAIRS_MAX:
+            raise FetchError(
+                f"a join in the finish has more than {PAIRS_MAX:,} rows",
+                hint="add conditions or shorten the windows",
+            )
+    first, second = (np.concatenate(column) for column in zip(*found, strict=True))
+    return first, second
+
+
+def _sided(e: Expression, left: pa.Table) -> Expression:
+    """The expression with columns of the left table as source 0, others as source 1."""
+    names = set(left.column_names)
+
+    def side(part: Expression) -> Expression:
+        return replace(part, source=0 if part.name in names else 1) if isinstance(part, ColumnRef) else part
+
+    return rebuild(e, side)
+
+
+def _beside(left: pa.Table, right: pa.Table, first: np.ndarray, second: np.ndarray) -> pa.Table:
+    """Rows of both tables side by side; −1 stands for no row."""
+    one, other = _taken(left, first), _taken(right, second)
+    return pa.table([*one.columns, *other.columns], names=[*left.column_names, *right.column_names])
+
+
+def _taken(table: pa.Table, places: np.ndarray) -> pa.Table:
+    return table.take(pa.array(places, mask=places < 0) if bool((places < 0).any()) else pa.array(places))

@@ -1,0 +1,273 @@
+"""FROM → algebra: sources, joins of every kind, and what ON and USING say.
+
+Inner joins of plain sources become one `Join`, whatever their order in the text; an outer join keeps its place in the
+tree, because what it leaves without a partner depends on it. A query in FROM, a name of WITH and a view are `Derived`:
+their texts are lowered where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from weir.algebra import nodes
+from weir.algebra.nodes import Aggregate, Derived, Expression, Node, WindowCall, walk
+from weir.algebra.rebuild import subqueries
+from weir.algebra.schema import Column
+from weir.errors import RegisterError
+from weir.sql import types
+from weir.sql.expressions import Expressions
+from weir.sql.scope import Answer, NameFaultError, Scope, Source
+
+_KINDS = {
+    "": "inner",
+    "INNER": "inner",
+    "CROSS": "inner",
+    "LEFT": "left",
+    "LEFT OUTER": "left",
+    "RIGHT": "right",
+    "RIGHT OUTER": "right",
+    "FULL": "full",
+    "FULL OUTER": "full",
+    "LEFT SEMI": "semi",
+    "SEMI": "semi",
+    "LEFT ANTI": "anti",
+    "ANTI": "anti",
+    "NATURAL": "inner",
+    "NATURAL INNER": "inner",
+    "NATURAL LEFT": "left",
+    "NATURAL LEFT OUTER": "left",
+    "NATURAL RIGHT": "right",
+    "NATURAL RIGHT OUTER": "right",
+    "NATURAL FULL": "full",
+    "NATURAL FULL OUTER": "full",
+}
+_TOGETHER = frozenset({"inner"})
+
+
+class Surroundings(Protocol):
+    """What FROM asks of the lowering of the whole query."""
+
+    expressions: Expressions
+    fail: Callable[..., RegisterError]
+
+    def only(self, node: exp.Expr, allowed: set[str]) -> None:
+        """Refuse every clause of a node that is not on the list."""
+
+    def relation(self, node: exp.Table) -> Source | None:
+        """The stream, table or view that a name in FROM means; None: it is a name of WITH."""
+
+    def answer(self, node: exp.Expr, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
+        """A query in FROM, or the query of WITH that a name means."""
+
+    def number(self) -> int:
+        """A new source's number."""
+
+
+@dataclass
+class _Joined:
+    """What stands left of the next join: inputs of one inner join, and its conditions so far."""
+
+    inputs: list[Node] = field(default_factory=list)
+    conditions: list[Expression] = field(default_factory=list)
+
+    @property
+    def node(self) -> Node:
+        predicate = nodes.conjunction(self.conditions) if self.conditions else None
+        if len(self.inputs) > 1:
+            return nodes.Join(tuple(self.inputs), predicate)
+        return self.inputs[0] if predicate is None else nodes.Select(self.inputs[0], predicate)
+
+
+class FromClause:
+    """Lowers the FROM of one SELECT into its scope."""
+
+    def __init__(self, around: Surroundings, scope: Scope) -> None:
+        self.around = around
+        self.scope = scope
+        self.fail = around.fail
+
+    def lower(self, node: exp.Select) -> tuple[tuple[Node, ...], list[Expression]]:
+        """The inputs of the query, which are joined by the conditions and by WHERE."""
+        from_ = node.args["from_"]
+        joins: list[exp.Join] = [*(from_.this.args.get("joins") or []), *(node.args.get("joins") or [])]
+        if node.args.get("laterals"):
+            raise self.fail("LATERAL VIEW is not part of the language", node.args["laterals"][0])
+        joined = _Joined([self._source(from_.this)])
+        for join in joins:
+            self._join(joined, join)
+        return tuple(joined.inputs), joined.conditions
+
+    def _join(self, joined: _Joined, join: exp.Join) -> None:
+        words = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()
+        kind = _KINDS.get(" ".join(words).upper())
+        if kind is None:
+            raise self.fail(
+                f"{' '.join(words).upper()} JOIN is not part of the language",
+                join.this,
+                "joins are INNER, LEFT, RIGHT, FULL, SEMI, ANTI, CROSS, and NATURAL ones",
+            )
+        self.around.only(join, {"this", "on", "using", "kind", "method", "side"})
+        before = [s.scan.source for s in self.scope.sources]
+        right = self._source(join.this)
+        conditions = self._conditions(join, kind, natural="NATURAL" in (w.upper() for w in words), before=before)
+        if kind in _TOGETHER:
+            inputs, inside = _taken_apart(right)
+            joined.inputs += inputs
+            joined.conditions += [*inside, *conditions]
+            return
+        if not conditions and kind in ("semi", "anti") and join.args.get("on") is None:
+            raise self.fail(f"a {kind.upper()} JOIN needs a condition", join.this, "add ON")
+        if kind in ("semi", "anti"):
+            self.scope.hidden |= {s.scan.source for s in self.scope.sources if s.scan.source not in before}
+        predicate = nodes.conjunction(conditions) if conditions else None
+        outer = nodes.OuterJoin(kind, joined.node, right, predicate)
+        joined.inputs, joined.conditions = [outer], []
+
+    def _conditions(self, join: exp.Join, kind: str, *, natural: bool, before: list[int]) -> list[Expression]:
+        on, using = join.args.get("on"), list(join.args.get("using") or [])
+        if natural:
+            here = [s for s in self.scope.sources if s.scan.source in before]
+            right = self.scope.sources[-1]
+            shared = [c.name for c in right.relation.columns if any(s.relation.column(c.name) for s in here)]
+            using = [exp.to_identifier(name) for name in shared]
+        found: list[Expression] = []
+        if on is not None and not (isinstance(on, exp.Boolean) and on.this is True and not on.meta):
+            condition = self.around.expressions.condition(on, "ON")
+            self.refuse_aggregates(condition, on, "ON")
+            if kind != "inner" and next(subqueries(condition), None) is not None:
+                raise self.fail("a subquery in ON of an outer join is not part of the language", on, "use WHERE")
+            found.append(condition)
+        found.extend(self._using(name, kind, join) for name in using)
+        return found
+
+    def refuse_aggregates(self, e: Expression, at: exp.Expr, clause: str) -> None:
+        """No aggregate and no window function may stand in a condition over rows."""
+        for part in walk(e):
+            if isinstance(part, (Aggregate, WindowCall)):
+                hint = "use HAVING for conditions on groups"
+                if isinstance(part, WindowCall):
+                    hint = "put the query into FROM, and the condition around it"
+                name = part.function
+                node = next((f for f in at.find_all(exp.Anonymous) if f.name.lower() == name), at)
+                raise self.fail(f"{name}() cannot be used in {clause}", node, hint)
+
+    def _using(self, name: exp.Identifier, kind: str, join: exp.Join) -> Expression:
+        column = name.name
+        at = name if name.meta.get("start") is not None else join.this
+        right = self.scope.sources[-1]
+        found = right.relation.column(column)
+        before = Scope(self.scope.sources[:-1], self.scope.merged, self.scope.values)
+        try:
+            left = before.resolve(column)
+            if found is None:
+                Scope([right]).resolve(column)
+                raise AssertionError("a column that is not found cannot resolve")
+            a, b = types.align(left, right.ref(found))
+        except (NameFaultError, types.MismatchError) as e:
+            raise self.fail(f"USING ({column}): {e}", at, e.hint) from None
+        if kind == "full" and left.type != found.type:
+            raise self.fail(
+                f"USING ({column}) of a FULL JOIN merges {left.type} and {found.type}", at, "write ON, and coalesce()"
+            )
+        if kind not in ("semi", "anti"):
+            self.scope.merge(column, left, right.ref(found), kind)
+        return nodes.Comparison("=", a, b)
+
+    # Sources.
+
+    def _source(self, node: exp.Expr) -> Node:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+            return self._nested(node)
+        if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
+            return self._derived(node, node.args.get("alias"), node)
+        if not isinstance(node, exp.Table):
+            raise self.fail(
+                "this cannot stand in FROM",
+                node,
+                "name streams, tables and views, or write a query in parentheses",
+            )
+        self.around.only(node, {"this", "alias", "joins", "pivots"})
+        if node.args.get("pivots"):
+            raise self.fail("PIVOT is not part of the language", node, "use GROUP BY with FILTER")
+        if not isinstance(node.this, exp.Identifier):
+            raise self.fail("a function in FROM is not part of the language", node, "name streams and tables only")
+        source = self.around.relation(node)
+        if source is None:
+            return self._derived(node, node.args.get("alias"), node)
+        alias = node.args.get("alias")
+        if alias is not None:
+            self.around.only(alias, {"this", "columns"})
+            if alias.args.get("columns"):
+                raise self.fail(
+                    "names for the columns of a stream are not part of the language",
+                    alias.args["columns"][0],
+                    "name them in a query in FROM",
+                )
+        self._add(source, node)
+        assert isinstance(source.scan, nodes.Scan)
+        return source.scan
+
+    def _add(self, source: Source, node: exp.Expr) -> None:
+        name = source.scan.alias
+        if any(s.scan.alias.lower() == name.lower() for s in self.scope.visible):
+            raise self.fail(f"two sources are called '{name}'", node, f"give one an alias: {source.name} AS other")
+        self.scope.sources.append(source)
+
+    def _derived(self, node: exp.Expr, alias: exp.Expr | None, at: exp.Expr) -> Node:
+        if isinstance(node, exp.Table):
+            self.around.only(node, {"this", "alias", "joins"})
+        child, columns = self.around.answer(node, self.scope.outer)
+        names: list[exp.Identifier] = []
+        if alias is not None:
+            self.around.only(alias, {"this", "columns"})
+            names = alias.args.get("columns") or []
+        if names:
+            columns = self._renamed(columns, names, at)
+        number = self.around.number()
+        name = alias.name if alias is not None and alias.name else node.name if isinstance(node, exp.Table) else ""
+        name = name or f"_q{number}"
+        derived = Derived(number, child, name, columns)
+        self._add(Source(derived, Answer(name, columns)), at)
+        return derived
+
+    def _renamed(self, columns: tuple[Column, ...], names: list[exp.Identifier], at: exp.Expr) -> tuple[Column, ...]:
+        if len(names) != len(columns):
+            raise self.fail(f"{len(names)} names for {len(columns)} columns", at, "give every column a name")
+        if len({n.name.lower() for n in names}) < len(names):
+            raise self.fail("two columns have the same name", at, "rename one")
+        return tuple(Column(n.name, c.type) for n, c in zip(names, columns, strict=True))
+
+    def _nested(self, node: exp.Subquery) -> Node:
+        """(a JOIN b ON …), whose sources are seen from outside."""
+        self.around.only(node, {"this"})
+        table = node.this
+        joined = _Joined([self._source(table)])
+        for join in table.args.get("joins") or []:
+            self._join(joined, join)
+        return joined.node
+
+
+def _taken_apart(node: Node) -> tuple[tuple[Node, ...], tuple[Expression, ...]]:
+    """The inputs and the conditions of an inner join in parentheses."""
+    if isinstance(node, nodes.Join):
+        return node.children, () if node.predicate is None else (node.predicate,)
+    if isinstance(node, nodes.Select):
+        return (node.child,), (node.predicate,)
+    return (node,), ()
+
+
+def columns_named(node: Node) -> tuple[Column, ...]:
+    """The columns of an answer, by name and type."""
+    if isinstance(node, (nodes.Project, nodes.GroupBy)):
+        return tuple(Column(name, e.type) for name, e in node.columns)
+    if isinstance(node, nodes.Distinct):
+        return columns_named(node.child)
+    if isinstance(node, nodes.Ordered):
+        shown = columns_named(node.child)
+        return shown[: len(shown) - node.hidden]
+    assert isinstance(node, nodes.SetOperation), "an answer is made by these"
+    return columns_named(node.left)
