@@ -14,11 +14,9 @@ Cost: one DuckDB query an answer, about 2 ms plus the work itself; the connectio
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -28,11 +26,12 @@ from sqlglot import exp
 from weir.algebra.schema import BIGINT, Catalog, DataType, Kind, Stream, Table, decimal
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
-from weir.sql.windows import Edge, WindowClause
+from weir.sql.windows import WindowClause
 from weir.testing.arrow_types import arrow_type
-from weir.testing.constants import DIGITS_MAX, WHOLE, Scalar, duck_type, instant_us, parameter
+from weir.testing.constants import DIGITS_MAX, WHOLE, Scalar, duck_type
 from weir.testing.scalars import Scalars, compare, known_parts
 from weir.testing.scopes import OracleScope, OracleSource, quoted
+from weir.testing.spans import span
 
 _ROW = "weir row id"  # no column of a stream can clash with it: it has blanks
 _local = threading.local()
@@ -220,43 +219,13 @@ class _Translation:
         return OracleSource(node.alias or relation.name, relation, cte, using)
 
     def _window(self, stream: Stream, clause: WindowClause | None) -> str:
+        shown = span(stream, clause, self.params, self.tau_us)
+        if shown is None:
+            return " WHERE FALSE"
         time = f"epoch_us({quoted(stream.time)})"
-        begin_us = None if stream.keep_us is None else self.tau_us - stream.keep_us
-        end_us: int | None = self.tau_us
-        last = ""
-        if clause is not None and (clause.rows is not None or clause.rows_param is not None):
-            count = clause.rows if clause.rows_param is None else _plain(self.params[clause.rows_param])
-            last = f" ORDER BY {time} DESC, {quoted(_ROW)} DESC LIMIT {count or 0}"
-        elif clause is not None:
-            if clause.begin is not None:
-                begin_us = self._edge(clause.begin)
-                if begin_us is None:
-                    return " WHERE FALSE"
-            end_us = self.tau_us if clause.end is None else self._edge(clause.end)
-            if end_us is None:
-                return " WHERE FALSE"
-        lower = "" if begin_us is None else f"{time} > {begin_us} AND "
-        return f" WHERE {lower}{time} <= {end_us}{last}"
-
-    def _edge(self, edge: Edge) -> int | None:
-        base_us = self.tau_us if edge.relative else 0
-        if edge.param is None:
-            return base_us + edge.offset_us
-        value = _plain(self.params[edge.param])
-        if isinstance(value, dt.datetime):
-            assert not edge.relative, "an instant is no distance from NOW"
-            return instant_us(value)
-        if isinstance(value, dt.timedelta):
-            length_us = value // dt.timedelta(microseconds=1)
-            return base_us + (length_us if edge.unit_us > 0 else -length_us)
-        if value is None:
-            return None
-        assert isinstance(value, (int, float, Decimal)), f"{value!r} is no window edge"
-        return base_us + int(Decimal(value) * edge.unit_us)
-
-
-def _plain(value: object) -> object:
-    return parameter(value).value
+        lower = "" if shown.begin_us is None else f"{time} > {shown.begin_us} AND "
+        last = "" if shown.rows is None else f" ORDER BY {time} DESC, {quoted(_ROW)} DESC LIMIT {shown.rows}"
+        return f" WHERE {lower}{time} <= {shown.end_us}{last}"
 
 
 def _united(left: DataType, right: DataType) -> DataType:
