@@ -88,3 +88,30 @@ def test_long_differences_are_cut() -> None:
     assert "50 missing" in difference
     assert "… and 45 more" in difference
     assert len(difference.splitlines()) == 7
+
+
+def test_order_counts_if_asked_for() -> None:
+    one, other = table(pa.array([1, 2, 2])), table(pa.array([2, 1, 2]))
+    assert differ(one, other) is None
+    assert differ(one, one, ordered=True) is None
+    assert "row 0 is (2,), expected (1,)" in str(differ(one, other, ordered=True))
+    near = table(pa.array([1.0, 2.0 + 1e-12]))
+    assert differ(table(pa.array([1.0, 2.0])), near, ordered=True, approximate=True) is None
+    assert differ(table(pa.array([2.0, 1.0])), near, ordered=True, approximate=True) is not None
+
+
+def test_values_within_values() -> None:
+    lists = table(pa.array([[1.0, math.nan, None], [], None]))
+    turned = table(pa.array([[math.nan, None, 1.0], None, []]))
+    assert differ(lists, lists) is None
+    assert differ(lists, turned) is not None
+    assert differ(lists, turned, lists_are_bags=True) is None
+    assert differ(table(pa.array([[0.0, -1.0]])), table(pa.array([[-1.0, -0.0]])), lists_are_bags=True) is None
+    assert differ(table(pa.array([{"a": 1, "b": "x"}])), table(pa.array([{"c": 1, "d": "x"}]))) is None
+    assert "expected list<" in str(differ(lists, table(pa.array([["a"]]))))
+
+
+def test_a_column_may_have_room() -> None:
+    one, other = table(pa.array([0.0, 5.0])), table(pa.array([0.0001, 5.0]))
+    assert differ(one, other, approximate=True) is not None
+    assert differ(one, other, approximate=True, room={0: 0.001}) is None

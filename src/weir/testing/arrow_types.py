@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
-from weir.algebra.schema import DataType, Kind, Stream, Table
+from weir.algebra.schema import NULL, DataType, Kind, Stream, Table
 
 _ARROW = {
     Kind.INT: pa.int32(),
@@ -14,11 +16,25 @@ _ARROW = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Kind.NULL: pa.null(),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(DataType):
+    """A list of values of one type: what collect_list gives. It has no kind of its own, and equals no other type."""
+
+    item: DataType = NULL
+
+
+def listed(item: DataType) -> Listed:
+    return Listed(Kind.NULL, item=item)
 
 
 def arrow_type(type_: DataType) -> pa.DataType:
     """The Arrow type of a column."""
+    if isinstance(type_, Listed):
+        return pa.list_(arrow_type(type_.item))
     if type_.kind is Kind.DECIMAL:
         return pa.decimal128(type_.precision, type_.scale)
     return _ARROW[type_.kind]

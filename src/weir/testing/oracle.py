@@ -1,40 +1,30 @@
 """The oracle: answer(q, τ, N) computed by DuckDB from the raw rows.
 
-`answer` takes the parsed text, registers for every source occurrence the contents of its window at τ as a common
-table expression, and translates the syntax tree to DuckDB SQL (`weir.testing.scalars`). It shares with the engine the
-parsed text and the names of types, nothing else: no algebra, no index, no evaluator. Window contents are
-
-    (begin, end]          begin < t <= end, edges relative to τ or absolute; an edge that is NULL shows nothing
-    [ROWS n]              the last n rows by (t, row id) of those with τ − keep < t <= τ
-    no window             (τ − keep, τ], or everything up to τ when the stream is kept for ever
-    a table               all its rows
+`answer` takes the parsed text, registers for every source occurrence the contents of its window at τ
+(`weir.testing.spans`) as a common table expression, and translates the syntax tree to DuckDB SQL: queries in
+`duck_statements`, FROM in `duck_sources`, expressions in `scalars`, aggregates and window functions in
+`duck_aggregates` and `duck_windows`.
+It shares with the engine the parsed text and the names of types, nothing else: no algebra, no index, no evaluator.
 
 Cost: one DuckDB query an answer, about 2 ms plus the work itself; the connection is opened once a thread.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
-from weir.algebra.schema import BIGINT, Catalog, DataType, Kind, Stream, Table, decimal
+from weir.algebra.schema import Catalog, DataType, Kind, Stream, Table
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
-from weir.sql.windows import Edge, WindowClause
 from weir.testing.arrow_types import arrow_type
-from weir.testing.constants import DIGITS_MAX, WHOLE, Scalar, duck_type, instant_us, parameter
-from weir.testing.scalars import Scalars, compare, known_parts
-from weir.testing.scopes import OracleScope, OracleSource, quoted
+from weir.testing.duck_sources import ROW, Given, raw_name
+from weir.testing.duck_statements import Statements
 
-_ROW = "weir row id"  # no column of a stream can clash with it: it has blanks
 _local = threading.local()
 
 
@@ -55,18 +45,18 @@ def answer(
     """
     parsed = parse(query, settings or Settings()) if isinstance(query, str) else query
     connection = _connection()
-    translation = _Translation(parsed, params or {}, catalog, tau_us, lambda sql: _compute(connection, sql))
-    sql, columns = translation.statement(parsed.ast)
-    ctes = ", ".join(translation.ctes)
+    given = Given(parsed, params or {}, catalog, tau_us, lambda sql: _compute(connection, sql))
+    sql, columns = Statements(given).statement(parsed.ast, None, {})
+    ctes = f"WITH {', '.join(given.ctes)} " if given.ctes else ""
     registered = []
     try:
-        for relation in translation.relations.values():
-            connection.register(_raw_name(relation), _raw_rows(relation, rows.get(relation.name.lower())))
-            registered.append(_raw_name(relation))
+        for relation in given.relations.values():
+            connection.register(raw_name(relation), _raw_rows(relation, rows.get(relation.name.lower())))
+            registered.append(raw_name(relation))
         try:
-            found = connection.sql(f"WITH {ctes} {sql}").to_arrow_table()
+            found = connection.sql(f"{ctes}{sql}").to_arrow_table()
         except Exception as e:
-            raise AssertionError(f"DuckDB refuses WITH {ctes} {sql}\nwhich is {parsed.text}\nbecause {e}") from e
+            raise AssertionError(f"DuckDB refuses {ctes}{sql}\nwhich is {parsed.text}\nbecause {e}") from e
     finally:
         for name in registered:
             connection.unregister(name)
@@ -90,10 +80,6 @@ def _compute(connection: Any, sql: str) -> object:
     return value
 
 
-def _raw_name(relation: Stream | Table) -> str:
-    return f"raw_{relation.name.lower()}"
-
-
 def _raw_rows(relation: Stream | Table, rows: pa.Table | None) -> pa.Table:
     """The rows with naive timestamps (DuckDB's zoned ones drag in the session's zone) and their row ids."""
     arrays, names = [], []
@@ -103,176 +89,10 @@ def _raw_rows(relation: Stream | Table, rows: pa.Table | None) -> pa.Table:
         arrays.append(array.cast(pa.timestamp("us")) if column.type.kind is Kind.TIMESTAMP else array)
         names.append(column.name)
     count = 0 if rows is None else rows.num_rows
-    return pa.table([*arrays, pa.array(np.arange(count))], names=[*names, _ROW])
+    return pa.table([*arrays, pa.array(np.arange(count))], names=[*names, ROW])
 
 
 def _as_arrow(column: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
     if type_.kind is Kind.TIMESTAMP:
         return column.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     return column.cast(arrow_type(type_))
-
-
-@dataclass(frozen=True)
-class _OutputColumn:
-    name: str
-    type: DataType
-
-
-class _Translation:
-    """One query on its way to DuckDB SQL; collects a common table expression for each source occurrence."""
-
-    def __init__(
-        self,
-        parsed: Parsed,
-        params: Mapping[str, object],
-        catalog: Catalog,
-        tau_us: int,
-        compute: Callable[[str], object],
-    ) -> None:
-        self.parsed = parsed
-        self.params = params
-        self.catalog = catalog
-        self.tau_us = tau_us
-        self.compute = compute
-        self.ctes: list[str] = []
-        self.relations: dict[str, Stream | Table] = {}
-
-    # statements
-
-    def statement(self, node: exp.Expr) -> tuple[str, list[_OutputColumn]]:
-        while isinstance(node, (exp.Subquery, exp.Paren)):
-            known_parts(node)
-            node = node.this
-        known_parts(node)
-        if isinstance(node, exp.Select):
-            return self._select(node)
-        assert isinstance(node, exp.SetOperation), f"the oracle does not know {type(node).__name__}"
-        word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(node)]
-        word += "" if node.args.get("distinct") else " ALL"
-        (left, left_columns), (right, right_columns) = self.statement(node.this), self.statement(node.expression)
-        columns = [
-            _OutputColumn(a.name, _united(a.type, b.type)) for a, b in zip(left_columns, right_columns, strict=True)
-        ]
-        operands = [_retyped(sql, columns) for sql in (left, right)]
-        return f"({operands[0]}) {word} ({operands[1]})", columns
-
-    def _select(self, node: exp.Select) -> tuple[str, list[_OutputColumn]]:
-        joins = [*(node.args["from_"].this.args.get("joins") or []), *(node.args.get("joins") or [])]
-        for clause in (*joins, *(node.args[k] for k in ("group", "distinct") if node.args.get(k) is not None)):
-            known_parts(clause)
-        sources = [self._source(node.args["from_"].this)]
-        sources += [self._source(j.this, tuple(name.name for name in j.args.get("using") or [])) for j in joins]
-        scope = OracleScope(sources)
-        scalars = Scalars(scope.column, self.params, self.compute)
-        conditions = [compare("=", left, right, self.compute).sql for left, right in scope.equal]
-        conditions += [scalars.condition(j.args["on"]).sql for j in joins if j.args.get("on") is not None]
-        if node.args.get("where") is not None:
-            conditions.append(scalars.condition(node.args["where"].this).sql)
-        items = self._items(node, scope, scalars)
-        scope.aliases = {name.lower(): item for name, item in items}
-        distinct = "DISTINCT " if node.args.get("distinct") is not None else ""
-        listed = ", ".join(f"{item.sql} AS c{i}" for i, (_, item) in enumerate(items))
-        sql = f"SELECT {distinct}{listed} FROM {', '.join(s.cte for s in sources)}"
-        if conditions:
-            sql += f" WHERE {' AND '.join(conditions)}"
-        if node.args.get("group") is not None:
-            sql += f" GROUP BY {', '.join(self._keys(node, items, scalars))}"
-        if node.args.get("having") is not None:
-            sql += f" HAVING {scalars.condition(node.args['having'].this).sql}"
-        return sql, [_OutputColumn(name, item.type) for name, item in items]
-
-    def _keys(self, node: exp.Select, items: Sequence[tuple[str, Scalar]], scalars: Scalars) -> list[str]:
-        keys = []
-        for key in node.args["group"].expressions:
-            if isinstance(key, exp.Literal) and not key.is_string:
-                keys.append(items[int(key.this) - 1][1].sql)
-            else:
-                keys.append(scalars.translate(key).sql)
-        return [f"({key})" for key in keys]  # in brackets, a constant is no position in the select list
-
-    def _items(self, node: exp.Select, scope: OracleScope, scalars: Scalars) -> list[tuple[str, Scalar]]:
-        items: list[tuple[str, Scalar]] = []
-        for i, item in enumerate(node.expressions):
-            if isinstance(item, exp.Star):
-                items += scope.star()
-            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-                items += scope.source(item.table).columns()
-            elif isinstance(item, exp.Alias):
-                items.append((item.alias, scalars.translate(item.this)))
-            else:
-                items.append((item.name if isinstance(item, exp.Column) else f"_c{i}", scalars.translate(item)))
-        return items
-
-    # FROM and windows
-
-    def _source(self, node: exp.Expr, using: tuple[str, ...] = ()) -> OracleSource:
-        assert isinstance(node, exp.Table), f"the oracle does not know {type(node).__name__} in FROM"
-        known_parts(node)
-        relation = self.catalog.relation(node.name)
-        assert relation is not None, f"there is no stream or table {node.name}"
-        self.relations[relation.name.lower()] = relation
-        cte = f"w{len(self.ctes)}"
-        columns = ", ".join(quoted(c.name) for c in relation.columns)
-        sql = f"SELECT {columns} FROM {_raw_name(relation)}"
-        if isinstance(relation, Stream):
-            sql += self._window(relation, self.parsed.window_of(node) or self.parsed.window)
-        self.ctes.append(f"{cte} AS ({sql})")
-        return OracleSource(node.alias or relation.name, relation, cte, using)
-
-    def _window(self, stream: Stream, clause: WindowClause | None) -> str:
-        time = f"epoch_us({quoted(stream.time)})"
-        begin_us = None if stream.keep_us is None else self.tau_us - stream.keep_us
-        end_us: int | None = self.tau_us
-        last = ""
-        if clause is not None and (clause.rows is not None or clause.rows_param is not None):
-            count = clause.rows if clause.rows_param is None else _plain(self.params[clause.rows_param])
-            last = f" ORDER BY {time} DESC, {quoted(_ROW)} DESC LIMIT {count or 0}"
-        elif clause is not None:
-            if clause.begin is not None:
-                begin_us = self._edge(clause.begin)
-                if begin_us is None:
-                    return " WHERE FALSE"
-            end_us = self.tau_us if clause.end is None else self._edge(clause.end)
-            if end_us is None:
-                return " WHERE FALSE"
-        lower = "" if begin_us is None else f"{time} > {begin_us} AND "
-        return f" WHERE {lower}{time} <= {end_us}{last}"
-
-    def _edge(self, edge: Edge) -> int | None:
-        base_us = self.tau_us if edge.relative else 0
-        if edge.param is None:
-            return base_us + edge.offset_us
-        value = _plain(self.params[edge.param])
-        if isinstance(value, dt.datetime):
-            assert not edge.relative, "an instant is no distance from NOW"
-            return instant_us(value)
-        if isinstance(value, dt.timedelta):
-            length_us = value // dt.timedelta(microseconds=1)
-            return base_us + (length_us if edge.unit_us > 0 else -length_us)
-        if value is None:
-            return None
-        assert isinstance(value, (int, float, Decimal)), f"{value!r} is no window edge"
-        return base_us + int(Decimal(value) * edge.unit_us)
-
-
-def _plain(value: object) -> object:
-    return parameter(value).value
-
-
-def _united(left: DataType, right: DataType) -> DataType:
-    """The type of a column of a set operation."""
-    if left == right:
-        return left
-    if left.kind in WHOLE and right.kind in WHOLE:
-        return BIGINT
-    assert left.kind is Kind.DECIMAL, f"{left} and {right} do not unite"
-    assert right.kind is Kind.DECIMAL, f"{left} and {right} do not unite"
-    scale = max(left.scale, right.scale)
-    precision = max(left.precision - left.scale, right.precision - right.scale) + scale
-    assert precision <= DIGITS_MAX, f"{left} and {right} do not unite within {DIGITS_MAX} digits"
-    return decimal(precision, scale)
-
-
-def _retyped(sql: str, columns: Sequence[_OutputColumn]) -> str:
-    casts = ", ".join(f"CAST(c{i} AS {duck_type(c.type)}) AS c{i}" for i, c in enumerate(columns))
-    return f"SELECT {casts} FROM ({sql})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -47,15 +47,17 @@ from weir.testing.constants import (
     number,
     parameter,
 )
+from weir.testing.duck_aggregates import CALL_TREES, Place, aggregate, call_of, narrowed
 from weir.testing.duck_calls import Tools, function
+from weir.testing.duck_windows import ordering, over
 
 _EXACT = Context(prec=60)
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Words = dict[type[exp.Expr], str]
 _COMPARISONS: _Words = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: _Words = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_AGGREGATES: _Words = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 
+_TAIL = frozenset({"order", "limit", "offset"})
 # The parts of a node beside `this` and `expression` that the oracle looks at.
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Literal: frozenset({"is_string"}),
@@ -63,7 +65,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Column: frozenset({"table"}),
     exp.Interval: frozenset({"unit"}),
     exp.Between: frozenset({"low", "high"}),
-    exp.In: frozenset({"expressions"}),
+    exp.In: frozenset({"expressions", "query"}),
     exp.Like: frozenset({"negate"}),
     exp.Anonymous: frozenset({"expressions"}),
     exp.DPipe: frozenset({"safe"}),
@@ -71,17 +73,25 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.If: frozenset({"true", "false"}),
     exp.Cast: frozenset({"to"}),
     exp.TryCast: frozenset({"to"}),
-    exp.Count: frozenset({"big_int"}),
     exp.Distinct: frozenset({"expressions"}),
-    exp.Select: frozenset({"expressions", "from_", "joins", "where", "group", "having", "distinct"}),
-    exp.Union: frozenset({"distinct"}),
-    exp.Except: frozenset({"distinct"}),
-    exp.Intersect: frozenset({"distinct"}),
-    exp.Join: frozenset({"on", "using", "kind"}),
+    exp.Select: _TAIL
+    | {"expressions", "from_", "joins", "where", "group", "having", "distinct", "qualify", "windows", "with_"},
+    exp.Union: _TAIL | {"distinct", "with_"},
+    exp.Except: _TAIL | {"distinct", "with_"},
+    exp.Intersect: _TAIL | {"distinct", "with_"},
+    exp.Subquery: _TAIL | {"alias", "with_", "joins"},
+    exp.Join: frozenset({"on", "using", "kind", "side", "method"}),
     exp.Table: frozenset({"alias", "joins"}),
-    exp.Group: frozenset({"expressions"}),
+    exp.Group: frozenset({"expressions", "all"}),
+    exp.With: frozenset({"expressions"}),
+    exp.CTE: frozenset({"alias"}),
+    exp.Order: frozenset({"expressions"}),
+    exp.Tuple: frozenset({"expressions"}),
     exp.Alias: frozenset({"alias"}),
 }
+
+
+_CHECKED_ELSEWHERE = (*CALL_TREES, exp.Window)
 
 
 def known_parts(e: exp.Expr) -> None:
@@ -92,14 +102,27 @@ def known_parts(e: exp.Expr) -> None:
 
 
 class Scalars:
-    """Translates expressions. `column` finds a column, `compute` runs a SQL expression without columns."""
+    """Translates expressions. `column` finds a column, `compute` runs a SQL expression without columns.
+
+    `subquery` translates a query in an expression to SQL whose columns are c0, c1, …, of these types; `named` are the
+    windows of the WINDOW clause; `name` makes a name that nothing else has.
+    """
 
     def __init__(
-        self, column: Callable[[exp.Column], Scalar], params: Mapping[str, object], compute: Callable[[str], object]
+        self,
+        column: Callable[[exp.Column], Scalar],
+        params: Mapping[str, object],
+        compute: Callable[[str], object],
+        subquery: Callable[[exp.Expr], tuple[str, list[DataType]]] | None = None,
+        named: Mapping[str, exp.Window] | None = None,
+        name: Callable[[str], str] = str,
     ) -> None:
         self.column = column
         self.params = params
         self.compute = compute
+        self.subquery = subquery
+        self.named = named or {}
+        self.name = name
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr], Scalar]] = {
             exp.Paren: lambda e: self.translate(e.this),
             exp.Column: self._column,
@@ -124,14 +147,19 @@ class Scalars:
             exp.TryCast: self._cast,
             **dict.fromkeys(_COMPARISONS, self._comparison),
             **dict.fromkeys(_ARITHMETIC, self._arithmetic),
-            **dict.fromkeys(_AGGREGATES, self._aggregate),
+            **dict.fromkeys(CALL_TREES, self._aggregate),
+            exp.Filter: self._filtered,
+            exp.Window: self._windowed,
+            exp.Subquery: self._scalar_query,
+            exp.Exists: self._exists,
         }
 
     def translate(self, e: exp.Expr) -> Scalar:
         """The SQL and type of any expression of the grammar."""
         method = self._methods.get(type(e))
         assert method is not None, f"the oracle does not know {type(e).__name__}: {e.sql('spark')}"
-        known_parts(e)
+        if not isinstance(e, _CHECKED_ELSEWHERE):
+            known_parts(e)
         return method(e)
 
     def condition(self, e: exp.Expr) -> Scalar:
@@ -184,6 +212,8 @@ class Scalars:
         return Scalar(f"({parts[0].sql} AND {parts[1].sql})", BOOLEAN, parts[0].constant and parts[1].constant)
 
     def _in(self, e: exp.Expr) -> Scalar:
+        if e.args.get("query") is not None:
+            return self._in_query(e)
         arg = self.translate(e.this)
         parts = [compare("=", arg, self.translate(x), self.compute) for x in e.expressions]
         return Scalar(f"({' OR '.join(p.sql for p in parts)})", BOOLEAN, all(p.constant for p in parts))
@@ -214,6 +244,8 @@ class Scalars:
         return Scalar(narrowed(f"(-CAST({arg.sql} AS HUGEINT))"), type_, arg.constant)
 
     def _function(self, e: exp.Expr) -> Scalar:
+        if call_of(e) is not None:
+            return self._aggregate(e)
         return self._called(e.name, [self.translate(arg) for arg in e.expressions])
 
     def _called(self, name: str, args: list[Scalar]) -> Scalar:
@@ -241,26 +273,47 @@ class Scalars:
             arg = _read_text(arg.value, wanted)
         return cast(arg, wanted)
 
-    # aggregates
+    # aggregates, window functions, queries
 
-    def _aggregate(self, e: exp.Expr) -> Scalar:
-        function, arg, word = _AGGREGATES[type(e)], e.this, ""
-        if isinstance(arg, exp.Star):
-            return Scalar("count(*)", BIGINT)
-        if isinstance(arg, exp.Distinct):
-            word, arg = "DISTINCT ", arg.expressions[0]
-        of = self.translate(arg)
-        if function == "count":
-            return Scalar(f"count({word}{of.sql})", BIGINT)
-        if function == "avg":
-            return Scalar(f"avg({word}{as_double(of)})", DOUBLE)
-        sql = f"{function}({word}{of.sql})"
-        if function in ("min", "max") or of.type == DOUBLE:
-            return Scalar(sql, of.type)
-        if of.type.kind is Kind.DECIMAL:
-            type_ = decimal(DIGITS_MAX, of.scale)
-            return Scalar(f"TRY_CAST({sql} AS {duck_type(type_)})", type_)
-        return Scalar(narrowed(f"sum({word}CAST({of.sql} AS HUGEINT))"), BIGINT)
+    def _aggregate(self, e: exp.Expr, filter_: str = "", over_: str = "") -> Scalar:
+        call = call_of(e)
+        assert call is not None, f"the oracle does not know {type(e).__name__}: {e.sql('spark')}"
+
+        def order(keys: Sequence[exp.Ordered]) -> str:
+            return ordering(keys, self.translate)
+
+        return aggregate(call, Place(self.translate, self.condition, order, filter_, over_))
+
+    def _filtered(self, e: exp.Expr, over_: str = "") -> Scalar:
+        return self._aggregate(e.this, self.condition(e.expression.this).sql, over_)
+
+    def _windowed(self, e: exp.Expr) -> Scalar:
+        assert isinstance(e, exp.Window)
+        rows = over(e, self.named, self.translate)
+        return self._filtered(e.this, rows) if isinstance(e.this, exp.Filter) else self._aggregate(e.this, "", rows)
+
+    def _query(self, e: exp.Expr) -> tuple[str, list[DataType]]:
+        assert self.subquery is not None, f"no query can stand here: {e.sql('spark')}"
+        return self.subquery(e)
+
+    def _scalar_query(self, e: exp.Expr) -> Scalar:
+        sql, (type_,) = self._query(e)
+        return Scalar(f"({sql})", type_)
+
+    def _exists(self, e: exp.Expr) -> Scalar:
+        return Scalar(f"EXISTS ({self._query(e.this)[0]})", BOOLEAN)
+
+    def _in_query(self, e: exp.Expr) -> Scalar:
+        """TRUE if a row is equal, else unknown if one may be, else FALSE."""
+        wanted = [self.translate(v) for v in (e.this.expressions if isinstance(e.this, exp.Tuple) else [e.this])]
+        sql, types = self._query(e.args["query"])
+        name = self.name("i")
+        columns = [Scalar(f"{name}.c{i}", type_) for i, type_ in enumerate(types)]
+        pairs = zip(wanted, columns, strict=True)
+        equal = " AND ".join(compare("=", a, b, self.compute).sql for a, b in pairs)
+        rows = f"SELECT 1 FROM ({sql}) AS {name} WHERE"
+        ways = f"WHEN EXISTS ({rows} {equal}) THEN TRUE WHEN EXISTS ({rows} ({equal}) IS NULL) THEN NULL"
+        return Scalar(f"(CASE {ways} ELSE FALSE END)", BOOLEAN)
 
 
 def _unit_us(word: str) -> int:
@@ -271,11 +324,6 @@ def in_seconds(given: Scalar, unit_us: int = 1_000_000) -> Scalar:
     """A number given where a length of time is wanted."""
     assert isinstance(given.value, (int, float, Decimal)), f"a length of time is wanted, got {given.value!r}"
     return constant(dt.timedelta(microseconds=int(Decimal(given.value) * unit_us)))
-
-
-def narrowed(sql: str) -> str:
-    """A HUGEINT as BIGINT; NULL beyond it, and for −2^63, which is reserved."""
-    return f"nullif(TRY_CAST({sql} AS BIGINT), CAST(-9223372036854775808 AS BIGINT))"
 
 
 def as_double(s: Scalar) -> str:

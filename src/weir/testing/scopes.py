@@ -1,8 +1,9 @@
-"""Names in one SELECT of the oracle: its sources, the columns they bring, and what USING merges.
+"""Names in one SELECT of the oracle: its sources, the columns they bring, what joins show of them, and what is around.
 
-A name is qualified, or belongs to exactly one source, or is an alias of the select list (in GROUP BY and HAVING,
-when no source has such a column). USING shows a merged column once, as the left source's, and first in `*`.
-Names are case-insensitive.
+A qualified name belongs to a source; any other to exactly one column that the joins show. USING and NATURAL show a
+merged column once and first: the left one's, of a right join the right one's, of a full join the one that is known;
+semi and anti joins show nothing of their right side. A name that no source has is an alias of the select list, as far
+as it has been read, and else a name of the query around this one. Names are case-insensitive.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from weir.algebra.schema import Stream, Table
 from weir.testing.constants import Scalar
+
+Named = tuple[str, Scalar]
 
 
 def quoted(name: str) -> str:
@@ -23,58 +25,71 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class OracleSource:
-    """One source occurrence: its contents are the common table expression `cte`."""
+    """One source occurrence: a relation's window, a derived table, a common table expression."""
 
     alias: str
-    relation: Stream | Table
-    cte: str
-    using: tuple[str, ...] = ()  # columns that its JOIN … USING merges with those of earlier sources
-
-    def columns(self) -> list[tuple[str, Scalar]]:
-        return [(c.name, Scalar(f"{self.cte}.{quoted(c.name)}", c.type)) for c in self.relation.columns]
+    columns: tuple[Named, ...]
 
     def column(self, name: str) -> Scalar | None:
-        return next((s for n, s in self.columns() if n.lower() == name.lower()), None)
+        return next((s for n, s in self.columns if n.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Sources put together: DuckDB SQL for FROM, and what names may mean."""
+
+    sql: str
+    sources: tuple[OracleSource, ...]
+    shown: tuple[Named, ...]
+
+    def only(self, name: str) -> Scalar:
+        found = [s for n, s in self.shown if n.lower() == name.lower()]
+        assert len(found) == 1, f"column {name} means {len(found)} things"
+        return found[0]
+
+    def has(self, name: str) -> bool:
+        return any(n.lower() == name.lower() for n, _ in self.shown)
 
 
 class OracleScope:
     """Finds the column that a name means."""
 
-    def __init__(self, sources: Sequence[OracleSource]) -> None:
-        self.sources = sources
+    def __init__(self, joined: Joined, outer: OracleScope | None = None) -> None:
+        self.joined = joined
+        self.outer = outer
         self.aliases: dict[str, Scalar] = {}  # of the select list, by lower-case name
-        self.equal: list[tuple[Scalar, Scalar]] = []  # what USING demands
-        self._merged: dict[str, tuple[str, Scalar]] = {}  # by lower-case name: as it is spelt, and what it shows
-        self._hidden: set[str] = set()  # SQL of columns that a merged one stands for
-        for i, right in enumerate(sources):
-            for name in right.using:
-                left, of_right = self._only(name, sources[:i]), right.column(name)
-                assert of_right is not None, f"{right.alias} has no column {name} to use"
-                self.equal.append((left, of_right))
-                self._hidden |= {of_right.sql}
-                spelt = next(n for s in sources for n, _ in s.columns() if n.lower() == name.lower())
-                self._merged.setdefault(name.lower(), (spelt, left))
 
-    def source(self, alias: str) -> OracleSource:
-        return next(s for s in self.sources if s.alias.lower() == alias.lower())
+    def source(self, alias: str) -> OracleSource | None:
+        return next((s for s in self.joined.sources if s.alias.lower() == alias.lower()), None)
 
     def column(self, e: exp.Column) -> Scalar:
         if e.table:
-            found = self.source(e.table).column(e.name)
+            source = self.source(e.table)
+            if source is None:
+                assert self.outer is not None, f"there is no source {e.table}"
+                return self.outer.column(e)
+            found = source.column(e.name)
             assert found is not None, f"{e.table} has no column {e.name}"
             return found
+        if self.joined.has(e.name):
+            return self.joined.only(e.name)
         alias = self.aliases.get(e.name.lower())
-        if alias is not None and all(s.column(e.name) is None for s in self.sources):
+        if alias is not None:
             return alias
-        return self._only(e.name, self.sources)
+        assert self.outer is not None, f"there is no column {e.name}"
+        return self.outer.column(e)
 
-    def star(self) -> list[tuple[str, Scalar]]:
-        """Merged columns first and once, then the others source by source."""
-        shown = list(self._merged.values())
-        taken = self._hidden | {column.sql for _, column in shown}
-        return shown + [(n, c) for s in self.sources for n, c in s.columns() if c.sql not in taken]
 
-    def _only(self, name: str, sources: Sequence[OracleSource]) -> Scalar:
-        found = [c for s in sources if (c := s.column(name)) is not None and c.sql not in self._hidden]
-        assert len(found) == 1, f"column {name} means {len(found)} things"
-        return found[0]
+def merged(names: Sequence[str], side: str, left: Joined, right: Joined) -> tuple[Named, ...]:
+    """What a join shows that merges columns of these names."""
+    first = []
+    for name in names:
+        ours, theirs = left.only(name), right.only(name)
+        spelt = next(n for n, _ in left.shown if n.lower() == name.lower())
+        if side == "FULL":
+            assert ours.type == theirs.type, f"{name} is {ours.type} and {theirs.type}"
+            first.append((spelt, Scalar(f"coalesce({ours.sql}, {theirs.sql})", ours.type)))
+        else:
+            first.append((spelt, theirs if side == "RIGHT" else ours))
+    taken = {name.lower() for name in names}
+    return (*first, *((n, s) for n, s in (*left.shown, *right.shown) if n.lower() not in taken))
