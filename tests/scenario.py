@@ -47,7 +47,7 @@ from weir.testing import answer, differ
 KEEPS_US = (None, 86_400_000_000, 3_600_000_000, 600_000_000)
 RunBatch = Callable[[Mapping[str, pa.Table]], None]
 MINUTE_US = 60_000_000
-FINISHED = ("distinct", "union")  # queries whose cores need a finish
+FINISHED = ("distinct", "union", "except", "intersect", "aggregate")  # queries whose cores need a finish
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.market import lowered
+from weir.algebra.format import node_sql
 from weir.algebra.nodes import ColumnRef, Project, walk
 from weir.plan.cores import cores_of
 from weir.plan.finishes import CoreRows, Once, Together, finish_text
@@ -68,14 +69,65 @@ def test_sources_of_every_core_are_counted_from_0() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT name, count(*) FROM trade GROUP BY name", "GROUP BY and aggregates combine rows"),
-        ("SELECT area FROM trade EXCEPT SELECT area FROM weather", "EXCEPT compares"),
-        ("SELECT area FROM trade UNION ALL (SELECT area FROM trade INTERSECT SELECT area FROM weather)", "INTERSECT"),
+        (
+            "SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM weather UNION SELECT 2 FROM weather w "
+            "WHERE w.area = t.area)",
+            "a set operation in a subquery that looks",
+        ),
+        (
+            "SELECT (SELECT DISTINCT wind FROM weather w WHERE w.area = t.area LIMIT 1) FROM trade t",
+            "DISTINCT with LIMIT in a subquery that looks",
+        ),
+        (
+            "SELECT name FROM trade t WHERE qty IN (SELECT category FROM weather v WHERE v.wind > "
+            "(SELECT max(wind) FROM weather w WHERE w.area = t.area) AND t.price > (SELECT avg(wind) FROM weather))",
+            "a subquery inside a condition that looks",
+        ),
     ],
 )
 def test_what_no_finish_does(sql: str, reason: str) -> None:
     with pytest.raises(NoFinishError, match=reason):
         cores_of(lowered(sql))
+
+
+@pytest.mark.parametrize(
+    ("sql", "cores"),
+    [
+        # A core projects what the finish needs first: keys, and what aggregates are of.
+        (
+            "SELECT area, sum(price * 2) FROM trade WHERE qty > 5 GROUP BY area",
+            ["SELECT s.area AS `k 0`, s.price * 2.0D AS `v 2` FROM trade s WHERE s.qty > 5"],
+        ),
+        # Queries in FROM that are blocks, names of WITH too, are part of the core; conditions go into it.
+        (
+            "WITH t AS (SELECT name, price + 1 AS p, area FROM trade WHERE urgent) "
+            "SELECT t.name FROM t JOIN weather w ON t.area = w.area WHERE t.p < 5 AND w.wind > 3",
+            [
+                "SELECT s.name FROM trade s, weather r "
+                "WHERE s.urgent AND s.area = r.area AND s.price + 1.0D < 5.0D AND r.wind > 3.0D"
+            ],
+        ),
+        # An outer join has a core for each side; conditions go down to the side whose rows are kept.
+        (
+            "SELECT t.name, w.wind FROM trade t LEFT JOIN weather w ON t.area = w.area AND w.wind > 3 WHERE t.qty > 5",
+            [
+                "SELECT s.name AS `0.name`, s.area AS `0.area` FROM trade s WHERE s.qty > 5",
+                "SELECT s.wind AS `1.wind`, s.area AS `1.area` FROM weather s WHERE s.wind > 3.0D",
+            ],
+        ),
+        # A subquery that looks around is a core of its own; the condition of both is the finish's.
+        (
+            "SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM weather w WHERE w.area = t.area AND w.wind > 3)",
+            [
+                "SELECT s.name AS `0.name`, s.area AS `0.area` FROM trade s",
+                "SELECT s.area AS `1.area` FROM weather s WHERE s.wind > 3.0D",
+            ],
+        ),
+    ],
+)
+def test_cores_do_what_they_can(sql: str, cores: list[str]) -> None:
+    found = cores_of(lowered(sql)).cores
+    assert [node_sql(core.root, {0: "s", 1: "r"}) for core in found] == cores
 
 
 def test_the_text_of_a_finish() -> None:

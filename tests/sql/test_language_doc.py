@@ -65,7 +65,7 @@ def test_the_catalog_that_is_shown() -> None:
 
 def test_the_refusal_that_is_shown() -> None:
     with pytest.raises(RegisterError) as caught:
-        classify(lowered("SELECT name FROM trade GROUP BY name"), CATALOG, SETTINGS)
+        classify(lowered("SELECT symbol FROM stock"), CATALOG, SETTINGS)
     assert str(caught.value) in TEXT
 
 

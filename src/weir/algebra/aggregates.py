@@ -113,6 +113,7 @@ def _number_itself(types: Sequence[DataType]) -> DataType:
 
 AGGREGATIONS = (
     Aggregation("count", _always(schema.BIGINT), takes_star=True),
+    Aggregation("approx_count_distinct", _always(schema.BIGINT), takes_distinct=False),
     Aggregation("sum", _sum),
     Aggregation("avg", _numbers, also=("mean",)),
     Aggregation("min", _ordered),
@@ -126,7 +127,7 @@ AGGREGATIONS = (
     Aggregation("covar_pop", _numbers, 2, takes_distinct=False),
     Aggregation("count_if", _boolean(schema.BIGINT), takes_distinct=False),
     Aggregation("bool_and", _boolean(schema.BOOLEAN), also=("every",)),
-    Aggregation("bool_or", _boolean(schema.BOOLEAN), also=("some",)),
+    Aggregation("bool_or", _boolean(schema.BOOLEAN), also=("some", "any")),
     Aggregation("bit_and", _whole, takes_distinct=False),
     Aggregation("bit_or", _whole, takes_distinct=False),
     Aggregation("bit_xor", _whole, takes_distinct=False),

@@ -183,6 +183,7 @@ def _text(o: _Operands) -> str:
 
 STATEMENTS: dict[str, Statement] = {
     "count": _count,
+    "approx_count_distinct": lambda o: f"count(DISTINCT {o.args[0]}){o.filter}",
     "sum": _sum,
     "avg": _of_doubles("avg"),
     "min": _plain("min"),
@@ -269,7 +270,9 @@ def _discrete(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
 
 def _joined(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
     if aggregate.distinct:
-        lists = pa.array([None if v is None else sorted(v) for v in lists.to_pylist()], pa.list_(pa.string()))
+        backwards = bool(aggregate.directions) and aggregate.directions[0].descending
+        ordered = [None if v is None else sorted(v, reverse=backwards) for v in lists.to_pylist()]
+        lists = pa.array(ordered, pa.list_(pa.string()))
     texts = pc.binary_join(lists.cast(pa.list_(pa.string())), str(aggregate.parameter or ""))
     _, count = _spans(lists)
     return pc.if_else(pa.array(count > 0), texts, pa.scalar(None, pa.string()))

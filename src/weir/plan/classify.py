@@ -12,24 +12,20 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from weir.algebra.nodes import GroupBy, Join, Node, Project, Query, Scan, Select, SetOperation
-from weir.algebra.rebuild import inputs, scans
+from weir.algebra.nodes import Query, Scan
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
 from weir.families.contract import Seen
-from weir.families.forms import FORMS, take
-from weir.plan.cores import Cores, NoFinishError, cores_of
+from weir.families.forms import take
+from weir.plan.cores import Cores, cores_of
+from weir.plan.from_rows import NoFinishError
 from weir.plan.window_limits import check_window
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import keyword_start, start_of
 from weir.sql.position import refuse as refusal_at
 
-_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
-_EXECUTED = (
-    "selections over one stream and joins of up to six can, DISTINCT and UNION of them too: "
-    "SELECT … FROM a WHERE …, SELECT … FROM a JOIN b ON a.x = b.y WHERE …"
-)
+_EXECUTED = "docs/language.md says what is"
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ def _classified(query: Query, catalog: Catalog) -> Classified:
     try:
         parts = cores_of(query)
     except NoFinishError as missing:
-        return Classified(None, (), (), tuple((form.name, str(missing)) for form in FORMS))
+        return Classified(None, (), (), (("finish", str(missing)),))
     taken = [take(core, catalog) for core in parts.cores]
     refusals = tuple(dict.fromkeys(pair for one in taken for pair in one.refusals))
     seen = tuple(one.seen for one in taken if one.seen is not None)
@@ -86,34 +82,19 @@ def check_windows(query: Query, catalog: Catalog, settings: Settings) -> None:
 
 
 def part_of(query: Query) -> tuple[str, tuple[str, ...]]:
-    """What stands in the way of a query, in words, and the keywords to look for in its text."""
-    node = _obstacle(query.root) or query.root
-    if isinstance(node, SetOperation):
-        return f"{node.kind.upper()}{' ALL' if node.all else ''}", (node.kind.upper(), "MINUS")
-    if isinstance(node, GroupBy):
-        return ("GROUP BY", ("GROUP BY",)) if node.keys else ("an aggregate over all rows", _AGGREGATES)
-    assert isinstance(node, Project)
-    child = node.child.child if isinstance(node.child, Select) else node.child
-    if isinstance(child, Join):
-        names = ", ".join(f"'{s.relation}'" for s in scans(child))
-        return f"a join of {len(child.children)} sources ({names})", ("FROM",)
-    assert isinstance(child, Scan)
-    if child.is_table:
-        return f"a query of the table '{child.relation}' alone", ("FROM",)
-    return f"this query of '{child.relation}'", ("SELECT",)
-
-
-def _obstacle(node: Node) -> Node | None:
-    """The first part below that may be what cannot be executed; None if there are only selections over streams."""
-    if isinstance(node, GroupBy) or (isinstance(node, SetOperation) and node.kind != "union"):
-        return node
-    if isinstance(node, Project):
-        return node if any(scan.is_table for scan in scans(node)) or isinstance(node.child, Join) else None
-    return next((found for child in inputs(node) if (found := _obstacle(child)) is not None), None)
+    """The part of a query that no form takes, in words, and the keywords to look for in its text."""
+    sources = query.sources
+    if len(sources) > 1:
+        names = ", ".join(f"'{s.relation}'" for s in sources)
+        return f"a query of {len(sources)} sources ({names})", ("FROM",)
+    return "this query", ("SELECT",)
 
 
 def refused(query: Query, refusals: Sequence[tuple[str, str]]) -> RegisterError:
     """The error for a query that no family takes."""
+    if [name for name, _ in refusals] == ["finish"]:
+        reason = refusals[0][1]
+        return refusal_at(query.text, f"{reason} cannot be executed", keyword_start(query.text, ("SELECT",)), _EXECUTED)
     part, keywords = part_of(query)
     by_reason: dict[str, list[str]] = {}
     for family, reason in refusals:

@@ -140,7 +140,7 @@ class FromRows(ABC):
     def computed(self, rows: Finish, columns: Iterable[tuple[str, Expression]]) -> Finish:
         """Expressions over rows; over those of a core that nobody else reads they become its projection."""
         named = tuple({name: qualified(e) for name, e in columns}.items())
-        named = named or (("row", Literal(True, BOOLEAN)),)  # a table without columns would have no rows
+        named = named or ((self.name("row"), Literal(True, BOOLEAN)),)  # without columns there would be no rows
         if isinstance(rows, CoreRows) and rows.core == len(self.cores) - 1:
             core = self.cores[rows.core]
             assert isinstance(core.root, Project)
@@ -222,10 +222,11 @@ class FromRows(ABC):
             return self._outer(node, conditions, wanted)
         rows: Finish
         if isinstance(node, Scan):
+            raise NoFinishError(f"the table '{node.relation}'")
             mentioned = dict.fromkeys([*wanted, *refs_of(conditions)])
             columns = tuple(Column(ref.name, ref.type) for ref in mentioned)
             rows = Versions(node.source, node.relation, columns, dated)
-        elif isinstance(node, Derived):
+        if isinstance(node, Derived):
             inner = output(node.child)
             refs = [ColumnRef(OWN, name, column.type) for name, column in zip(inner, node.columns, strict=True)]
             named = [(spelt(node.source, c.name), ref) for c, ref in zip(node.columns, refs, strict=True)]
@@ -244,7 +245,8 @@ class FromRows(ABC):
             child = Join(tuple(sources), predicate)
         else:
             child = sources[0] if predicate is None else Select(sources[0], predicate)
-        columns = tuple((spelt(ref.source, ref.name), ref) for ref in wanted)
+        columns: tuple[tuple[str, Expression], ...] = tuple((spelt(ref.source, ref.name), ref) for ref in wanted)
+        columns = columns or ((self.name("row"), Literal(True, BOOLEAN)),)  # without columns there would be no rows
         self.cores.append(core_of(Project(child, columns), self.text))
         return CoreRows(len(self.cores) - 1)
 

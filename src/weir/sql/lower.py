@@ -74,7 +74,10 @@ class _Lowering:
     def query(self) -> Query:
         self._check_depth()
         root, output = self._statement(self.parsed.ast, 0, None)
-        return Query(root, scans(root), output, self.parsed.text)
+        sources = scans(root)
+        if not sources:
+            raise self.fail("a standing query reads at least one stream", self.parsed.ast, "add FROM")
+        return Query(root, sources, output, self.parsed.text)
 
     def _check_depth(self) -> None:
         """Long chains of one operator are deep trees; they are measured with a loop before anything descends."""

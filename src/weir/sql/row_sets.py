@@ -35,6 +35,7 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.schema import BIGINT, BOOLEAN, Column, DataType, Kind, Stream
 from weir.sql import types
+from weir.sql.literals import UNITS_US
 
 if TYPE_CHECKING:
     from weir.sql.expressions import Expressions
@@ -53,6 +54,7 @@ def row_set_methods(e: Expressions) -> dict[type[exp.Expr], Method]:
         exp.Window: lambda node, _: _over(e, node),
         exp.Subquery: lambda node, _: _scalar(e, node),
         exp.Exists: lambda node, _: _exists(e, node),
+        exp.Any: lambda node, _: _any(e, node),
     }
 
 
@@ -69,6 +71,9 @@ class _Around:
 def _unwrap(e: Expressions, node: exp.Expr) -> _Around:
     found = _Around(node)  # type: ignore[arg-type]  # set below, when all that stands around is known
     while not isinstance(node, exp.Anonymous):
+        if isinstance(node, exp.Any) and isinstance(node.this, exp.Paren):
+            found.call = _any_call(node)
+            return found
         if isinstance(node, exp.Filter):
             found.filter = node.expression.this
         elif isinstance(node, exp.WithinGroup):
@@ -95,6 +100,19 @@ def aggregate(e: Expressions, node: exp.Expr) -> Expression:
     """A plain call of an aggregate."""
     assert isinstance(node, exp.Anonymous)
     return _aggregated(e, _Around(node))
+
+
+def _any(e: Expressions, node: exp.Expr) -> Expression:
+    """any(condition), for which sqlglot has a node of its own."""
+    if not isinstance(node.this, exp.Paren):
+        raise e.refused(node)
+    return _aggregated(e, _Around(_any_call(node)))
+
+
+def _any_call(node: exp.Expr) -> exp.Anonymous:
+    call = exp.Anonymous(this="any", expressions=[node.this.this])
+    call.parent = node.parent
+    return call
 
 
 def _needs_over(e: Expressions, call: exp.Anonymous) -> Exception:
@@ -128,10 +146,12 @@ def _aggregated(e: Expressions, around: _Around) -> Expression:
         if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(part)):
             raise e.fail("an aggregate cannot hold another aggregate", around.call)
     order, directions = _order(e, around.order)
+    if distinct and order and order != args[:1]:
+        raise e.fail(f"{said}(DISTINCT x) is ordered by x alone", around.order or around.call, "leave DISTINCT out")
     if around.order is not None and function.name != "listagg":
         raise e.fail(f"{said}() takes no WITHIN GROUP", around.order, "leave it out")
     found = Aggregate(function.name, args, distinct, type_, condition, order, directions, parameter)
-    return _ordered_by_time(e, found) if function.in_order else found
+    return _ordered_by_time(e, found) if function.in_order and not distinct else found
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -336,14 +356,16 @@ def _edge(e: Expressions, spec: exp.Expr, which: str, unit: str, order: Sequence
     if unit == "range":
         kinds = {key.type.kind for key in order}
         times = found.type.kind is Kind.INTERVAL
-        wanted = (Kind.TIMESTAMP, Kind.DATE) if times else types.WHOLE
+        wanted = (Kind.TIMESTAMP, Kind.DATE) if times else (*types.WHOLE, Kind.DATE)
         if len(order) != 1 or not kinds <= set(wanted):
             raise e.fail(
                 "RANGE with a distance sorts by one whole number, or by one time with an interval", spec, "use ROWS"
             )
     elif found.type.kind is Kind.INTERVAL:
         raise e.fail("ROWS counts rows, not time", given, "use RANGE")
-    return -found.value if side == "PRECEDING" else found.value
+    days = unit == "range" and found.type.kind is not Kind.INTERVAL and order[0].type.kind is Kind.DATE
+    distance = found.value * UNITS_US["DAY"] if days else found.value
+    return -distance if side == "PRECEDING" else distance
 
 
 # Subqueries.

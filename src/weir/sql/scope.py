@@ -152,11 +152,11 @@ class Scope:
             self.values[folded] = left
 
     def _unknown(self, name: str, sources: list[Source]) -> NameFaultError:
+        if not sources:
+            return NameFaultError(f"column '{name}' has no source", "add FROM")
         known = [c.name for s in sources for c in s.relation.columns]
         if len(sources) == 1:
             where = f"{sources[0].kind} '{sources[0].name}'"
-        elif not sources:
-            where = "a query without FROM"
         else:
             where = "any of " + ", ".join(f"'{s.name}'" for s in sources)
         hint = did_you_mean(name, known)

@@ -15,7 +15,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from weir.algebra.nodes import EXPRESSIONS, Aggregate, ColumnRef, Expression, Literal
+from weir.algebra.nodes import EXPRESSIONS, Aggregate, ColumnRef, Expression, Literal, Subquery, WindowCall
 from weir.algebra.schema import DataType, Kind
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -26,7 +26,8 @@ def _kind(node: type[Any]) -> str:
     return "column" if node is ColumnRef else re.sub(r"(?<=[a-z])(?=[A-Z])", " ", node.__name__).lower()
 
 
-_KINDS = {node: _kind(node) for node in EXPRESSIONS if node is not Aggregate}
+_OF_SETS = (Aggregate, WindowCall, Subquery)  # these are no attributes of rows
+_KINDS = {node: _kind(node) for node in EXPRESSIONS if node not in _OF_SETS}
 _NODES = {kind: node for node, kind in _KINDS.items()}
 _FIELDS = {node: tuple((f.name, f.default) for f in fields(node)) for node in _KINDS}
 
