@@ -1,6 +1,7 @@
 """Seeded generators of schemas, streams and queries, and a model of ingest."""
 
 from tests.generators.domains import SPAN_US, START_US
+from tests.generators.finishes import BLOCKS, FinishQuery, random_finish
 from tests.generators.intake import Batch, Intake, Rejected, accept, rows_until
 from tests.generators.many_joins import random_many_join, random_many_join_template
 from tests.generators.queries import KINDS, RandomQuery, random_query
@@ -12,11 +13,13 @@ from tests.generators.wide import WideWorld
 from tests.generators.wide_streams import wide_catalog, wide_rows
 
 __all__ = [
+    "BLOCKS",
     "KINDS",
     "PLACEMENTS",
     "SPAN_US",
     "START_US",
     "Batch",
+    "FinishQuery",
     "Intake",
     "RandomQuery",
     "RandomTemplate",
@@ -25,6 +28,7 @@ __all__ = [
     "accept",
     "join_catalog",
     "random_catalog",
+    "random_finish",
     "random_join_template",
     "random_many_join",
     "random_many_join_template",

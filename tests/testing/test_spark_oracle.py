@@ -9,6 +9,7 @@ import pytest
 
 from tests.generators import SPAN_US, START_US, random_catalog, random_query, random_rows
 from tests.testing.market import CATALOG, TAU, at, rows
+from tests.testing.test_oracle_finishes import AGGREGATES, CONDITIONS, ORDERED, TEXTS, WINDOWS
 from weir.testing import answer, differ
 from weir.testing import spark_oracle as spark_sql
 from weir.testing.spark_bags import differ_from_spark
@@ -107,3 +108,24 @@ def test_order_counts_where_it_is_asked_for(spark: SparkSession) -> None:
     assert differ(found, ours, ordered=True) is None
     assert "another order" in str(differ(found, ours.take([1, 0, 2]), ordered=True))
     assert differ(found, ours.take([1, 0, 2])) is None
+
+
+WRAPS = "SELECT sum(big) AS x FROM trade"  # NULL in Weir
+WORKED_OUT = [
+    *(f"SELECT {select} AS x FROM trade" for select, _ in AGGREGATES),
+    *(f"SELECT id, {select} AS x FROM trade WINDOW w AS (ORDER BY id)" for select, _ in WINDOWS),
+    *(f"SELECT id FROM trade WHERE {where}" for where, _ in CONDITIONS),
+    *(text for text, _ in (*TEXTS, *ORDERED)),
+]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_says_what_was_worked_out_by_hand(spark: SparkSession) -> None:
+    for text in WORKED_OUT:
+        params = {"n": 2} if ":n" in text else {}
+        ours = answer(text, params, CATALOG, rows(), TAU)
+        theirs = spark_sql.answer(spark, text, params, CATALOG, rows(), TAU)
+        ordered = text in dict(ORDERED)
+        difference = differ_from_spark(theirs, ours, ordered=ordered, lists_are_bags=True)
+        assert (difference is None) == (text != WRAPS), f"{text}\n{difference}"

@@ -6,14 +6,16 @@ DuckDB's, from left to right as they stand, with each condition where it belongs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from weir.algebra.schema import Catalog, DataType, Stream, Table
-from weir.sql.parse import Parsed
+from weir.settings import Settings
+from weir.sql.parse import Parsed, parse
 from weir.sql.windows import WindowClause
 from weir.testing.constants import Scalar
 from weir.testing.scalars import compare, known_parts
@@ -50,11 +52,19 @@ class Given:
     compute: Callable[[str], object]
     ctes: list[str] = field(default_factory=list)
     relations: dict[str, Stream | Table] = field(default_factory=dict)
-    names: int = 0
+    views: Mapping[str, str] = field(default_factory=dict)  # texts by lower-case name
+    around: WindowClause | None = None  # of the text that a view stands in, for streams without a window of their own
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def name(self, kind: str) -> str:
-        self.names += 1
-        return f"{kind}{self.names}"
+        return f"{kind}{next(self.numbers)}"
+
+    def window_of(self, table: exp.Table) -> WindowClause | None:
+        return self.parsed.window_of(table) or self.parsed.window or self.around
+
+    def inside(self, view: str, around: WindowClause | None) -> Given:
+        """What the parts of a view have in common."""
+        return replace(self, parsed=parse(view, Settings()), around=around)
 
 
 def raw_name(relation: Stream | Table) -> str:
@@ -62,17 +72,19 @@ def raw_name(relation: Stream | Table) -> str:
 
 
 class Sources:
-    """Translates FROM. `statement` translates a query in it, `condition` what stands behind ON."""
+    """Translates FROM. `statement` translates a query in it, `view` that of a view, `condition` what is behind ON."""
 
     def __init__(
         self,
         given: Given,
         statement: Callable[[exp.Expr, OracleScope | None, Env], Statement],
         condition: Callable[[exp.Expr, OracleScope, Env], str],
+        view: Callable[[Given], Statement],
     ) -> None:
         self.given = given
         self.statement = statement
         self.condition = condition
+        self.view = view
 
     def joined(self, node: exp.Select, outer: OracleScope | None, env: Env) -> Joined:
         from_ = node.args.get("from_")
@@ -112,6 +124,11 @@ class Sources:
             name = self.given.name("d")
             source = _source(node.alias or node.name, name, defined[1], alias)
             return Joined(f"{defined[0]} AS {name}", (source,), source.columns)
+        view = self.given.views.get(node.name.lower())
+        if view is not None:
+            found, name = self.view(self.given.inside(view, self.given.window_of(node))), self.given.name("d")
+            source = _source(node.alias or node.name, name, found.columns, alias)
+            return Joined(f"({found.sql}) AS {name}", (source,), source.columns)
         relation = self.given.catalog.relation(node.name)
         assert relation is not None, f"there is no stream or table {node.name}"
         self.given.relations[relation.name.lower()] = relation
@@ -119,7 +136,7 @@ class Sources:
         listed = ", ".join(f"{quoted(c.name)} AS c{i}" for i, c in enumerate(relation.columns))
         sql = f"SELECT {listed} FROM {raw_name(relation)}"
         if isinstance(relation, Stream):
-            sql += self._window(relation, self.given.parsed.window_of(node) or self.given.parsed.window)
+            sql += self._window(relation, self.given.window_of(node))
         self.given.ctes.append(f"{cte} AS ({sql})")
         columns = [OutputColumn(c.name, c.type) for c in relation.columns]
         source = _source(node.alias or node.name, cte, columns, alias)

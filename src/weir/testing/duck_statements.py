@@ -35,7 +35,12 @@ class Statements:
 
     def __init__(self, given: Given) -> None:
         self.given = given
-        self.sources = Sources(given, self.statement, lambda e, scope, env: self.scalars(scope, env).condition(e).sql)
+        self.sources = Sources(
+            given,
+            self.statement,
+            lambda e, scope, env: self.scalars(scope, env).condition(e).sql,
+            lambda inside: Statements(inside).statement(inside.parsed.ast, None, {}),
+        )
 
     def scalars(self, scope: OracleScope, env: Env, named: Mapping[str, exp.Window] | None = None) -> Scalars:
         def subquery(node: exp.Expr) -> tuple[str, list[DataType]]:

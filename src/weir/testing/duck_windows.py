@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from weir.algebra.schema import DATE, INTERVAL, TIMESTAMP
-from weir.testing.constants import DAY_US, Scalar
+from weir.testing.constants import DAY_US, WHOLE, Scalar
 
 _WINDOW = {"this", "partition_by", "order", "spec", "over", "alias"}
 _SPEC = {"kind", "start", "start_side", "end", "end_side"}
@@ -80,7 +80,9 @@ def _along(key: Scalar) -> str:
     """The key as a number that distances are added to."""
     if key.type == TIMESTAMP:
         return f"epoch_us({key.sql})"
-    return f"CAST({key.sql} - DATE '1970-01-01' AS BIGINT)" if key.type == DATE else key.sql
+    if key.type == DATE:
+        return f"CAST({key.sql} - DATE '1970-01-01' AS BIGINT)"
+    return f"CAST({key.sql} AS HUGEINT)" if key.type.kind in WHOLE else key.sql  # so that no edge of a frame overflows
 
 
 def _distance(bound: Scalar, key: Scalar) -> str:

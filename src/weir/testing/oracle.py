@@ -36,16 +36,18 @@ def answer(
     tau_us: int,
     *,
     settings: Settings | None = None,
+    views: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """The one-time SQL of `query` over the windows' contents at τ.
 
     `rows` holds for each stream the accepted rows of the batches <= N in arrival order (the position is the row id)
     and for each table its rows, by lower-case name; one that is not there is empty. `params` are Python values
-    or Arrow scalars. A NULL stands for a window edge as it does in SQL: it shows nothing.
+    or Arrow scalars. A NULL stands for a window edge as it does in SQL: it shows nothing. `views` are texts by
+    lower-case name; streams in them that have no window there have that of the text around.
     """
     parsed = parse(query, settings or Settings()) if isinstance(query, str) else query
     connection = _connection()
-    given = Given(parsed, params or {}, catalog, tau_us, lambda sql: _compute(connection, sql))
+    given = Given(parsed, params or {}, catalog, tau_us, lambda sql: _compute(connection, sql), views=views or {})
     sql, columns = Statements(given).statement(parsed.ast, None, {})
     ctes = f"WITH {', '.join(given.ctes)} " if given.ctes else ""
     registered = []

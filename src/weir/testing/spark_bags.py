@@ -1,11 +1,13 @@
 """Spark's answer beside Weir's: the same rows, in the types that docs/language.md gives them.
 
 Spark's decimals reach 38 digits and an average of decimals is one; in Weir such a result may be a double, which is then
-compared within the digits that Spark's has. An int and a bigint are one kind here, as are float and double. Any other
-difference of types is a difference.
+compared within the digits that Spark's has; its floor is a whole number. An int and a bigint are one kind here, as are
+float and double. Any other difference of types is a difference.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -13,22 +15,27 @@ from weir.testing.bags import differ
 
 
 def differ_from_spark(
-    spark: pa.Table, got: pa.Table, *, ordered: bool = False, lists_are_bags: bool = False
+    spark: pa.Table,
+    got: pa.Table,
+    *,
+    ordered: bool = False,
+    lists_are_bags: bool = False,
+    room: Mapping[int, float] | None = None,
 ) -> str | None:
     """None when `got` says what Spark says, otherwise a readable account. Doubles may be off by a relative 1e-9."""
-    room = {}
+    room = dict(room or {})
     for i in range(min(spark.num_columns, got.num_columns)):
         theirs, ours = spark.schema.field(i).type, got.schema.field(i).type
         if not _fits(theirs, ours):
             return f"column {i} ({got.column_names[i]}) is {ours}, in Spark {theirs}"
         if pa.types.is_decimal(theirs) and pa.types.is_floating(ours):
-            room[i] = 10.0**-theirs.scale
+            room[i] = max(room.get(i, 0.0), 10.0**-theirs.scale)
     return differ(spark, got, approximate=True, ordered=ordered, lists_are_bags=lists_are_bags, room=room)
 
 
 def _fits(theirs: pa.DataType, ours: pa.DataType) -> bool:
     kinds = (_kind(theirs), _kind(ours))
-    return kinds[0] == kinds[1] or "null" in kinds or kinds == ("decimal", "double")
+    return kinds[0] == kinds[1] or "null" in kinds or kinds in (("decimal", "double"), ("decimal", "whole"))
 
 
 def _kind(type_: pa.DataType) -> str:
