@@ -163,7 +163,9 @@ class Apart(FromRows):
         """
         parts = [e for _, e in node.columns] + ([] if node.having is None else [node.having])
         rows, replaced = self._before_groups(node, rows, parts)
-        keys = {_put(key, replaced): self.name("k") for key in node.keys}
+        keys: dict[Expression, str] = {}  # what stood in a query in FROM may have made two keys one
+        for key in node.keys:
+            keys.setdefault(_put(key, replaced), self.name("k"))
         aggregates: dict[Expression, str] = {}
         for e in parts:
             for part in walk(e):
@@ -175,7 +177,7 @@ class Apart(FromRows):
         below = self.computed(rows, [*columns, *((name, _own(name)) for name in carried)])
         grouped: Finish = Grouped(below, (*keys.values(), *carried), tuple(computed))
         known: dict[Expression, Expression] = {a: _own(name, a) for a, name in aggregates.items()}
-        known |= {key: _own(name, key) for key, name in zip(node.keys, keys.values(), strict=True)}
+        known |= {key: _own(keys[_put(key, replaced)], key) for key in node.keys}
         if node.having is not None:
             grouped, having = self.attached(grouped, _put_outermost(node.having, known))
             grouped = Kept(grouped, qualified(having))
