@@ -160,6 +160,21 @@ class Library:
                 if stands.any():
                     yield ids[stands], self._readable(group), self.registry.constants(group).filter(pa.array(stands))
 
+    def reading_table(self, table: str) -> list[np.ndarray]:
+        """The ids of standing queries that read a table, by group."""
+        self.registry.refresh()
+        dropped = self.registry.dropped()
+        found = []
+        for group in self.registry.groups():
+            if table.lower() not in group.shape_text.lower():
+                continue
+            planned = self._readable(group)
+            sources = () if planned is None else planned.query.sources
+            if planned is None or any(s.is_table and s.relation.lower() == table.lower() for s in sources):
+                ids = np.arange(group.first_id, group.first_id + group.count)
+                found.append(np.setdiff1d(ids, dropped, assume_unique=True))
+        return found
+
     def listing(self, state: State) -> pa.Table:
         """All standing queries, a row each."""
         groups = self.registry.groups()

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import Kind, Stream
+from weir.algebra.schema import ENDLESS_US, Catalog, Kind, Stream
 from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.runtime.sources import struct_name
 from weir.store.files import Files, open_files
+from weir.store.ledger import Plan
 from weir.store.row_files import REASON, arrow_schema, read_table, times_us, write_table
 
 REPORT_DDL = (
@@ -42,8 +43,25 @@ class IngestTask:
     streams: Mapping[str, Stream]  # by lower-case name
     floors_us: Mapping[str, int | None]
     wall_us: int
-    stamp_us: int | None  # arrival clock: every row gets this time
+    stamps_us: Mapping[str, int]  # by stream: the time that every row gets; of other streams rows bring theirs
     dropped: frozenset[str] = frozenset()  # streams whose rows are not wanted any more, in lower case
+
+
+def stamps_us(plan: Plan, catalog: Catalog, clock: str) -> dict[str, int]:
+    """By stream, the time that the batch gives to all its rows, from what its plan pinned.
+
+    On the arrival clock rows of streams have that of the batch. Changes of a table without a time hold from there,
+    too. On the event clock rows with the time `now` have come before: only retroactive tables change what they meet.
+    Before any row came, changes have always held.
+    """
+    stamps = {}
+    if clock == "arrival" and plan.now_us is not None:
+        stamps = {s.name: plan.now_us for s in catalog.streams.values()}
+    for table in catalog.tables.values():
+        if table.time is None:
+            is_after = clock == "event" and not table.retroactive
+            stamps[table.changes.name] = -ENDLESS_US if plan.now_us is None else plan.now_us + is_after
+    return stamps
 
 
 def judge(
@@ -53,15 +71,16 @@ def judge(
 
     `is_checked`: all texts are known to be UTF-8, as those of pushes are.
     """
-    if task.stamp_us is not None:
-        stamp = pa.repeat(pa.scalar(task.stamp_us, pa.int64()).cast(pa.timestamp("us", "UTC")), rows.num_rows)
+    stamp_us = task.stamps_us.get(stream.name)
+    if stamp_us is not None:
+        stamp = pa.repeat(pa.scalar(stamp_us, pa.int64()).cast(pa.timestamp("us", "UTC")), rows.num_rows)
         rows = rows.set_column(rows.schema.get_field_index(stream.time), rows.schema.field(stream.time), stamp)
     times = times_us(rows, stream)
     unknown = pc.is_null(times).to_numpy(zero_copy_only=False)
     t = pc.fill_null(times, 0).to_numpy()
     floor = task.floors_us.get(stream.name)
     reasons = np.zeros(rows.num_rows, np.int8)
-    if task.stamp_us is None:  # a row stamped on arrival is neither late nor early
+    if stamp_us is None:  # a row stamped on arrival is neither late nor early
         if floor is not None:
             reasons[t < floor] = 1
         reasons[t > task.wall_us + stream.future_us] = 2

@@ -2,7 +2,7 @@
 
 The embedded source hands Spark *references* to pushed files, never their rows: Spark keeps the offsets and
 the schedule, the ingest tasks map the files themselves. An offset is (ticket, row): everything before that
-row of that ticket was taken, so one huge push can be spread over several batches.
+row of that ticket was taken, so one huge push can be spread over several batches. Changes of a table are not.
 
 All sources are united into one DataFrame: a struct column `ref` for references and one struct column a
 Spark stream. Each source is named, which lets a stream be added to a running checkpoint later.
@@ -19,7 +19,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Column, DataType, decimal
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Column,
+    DataType,
+    decimal,
+    is_changes,
+)
 from weir.errors import RunError, StreamError
 from weir.runtime.frames import with_names
 from weir.store.files import open_files
@@ -98,12 +110,18 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_left = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if rows_left is None and not isinstance(limit, ReadAllAvailable):
             rows_left = self.rows_max
-        ticket, row = start["ticket"], start["row"]
+        ticket, row = first = start["ticket"], start["row"]
         while self.end_of_run is None or ticket < self.end_of_run:
             entry = self.inbox.ticket(ticket)
             if entry is None:
                 break
             available = entry.rows - row
+            if is_changes(entry.stream):  # whole, or batches would show half of what was said at once
+                if rows_left is not None and available > rows_left and (ticket, row) != first:
+                    break
+                rows_left = None if rows_left is None else max(0, rows_left - available)
+                ticket += 1
+                continue
             if rows_left is not None and available > rows_left:
                 return {"ticket": ticket, "row": row + rows_left}
             if rows_left is not None:
