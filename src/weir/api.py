@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.schema import Catalog, Stream, Table
+from weir.algebra.schema import CHANGES, Catalog, Stream, Table, is_changes
 from weir.answer.describe import describe
 from weir.answer.standing import Library
 from weir.errors import (
@@ -46,7 +46,7 @@ from weir.runtime.intake import (
     time_column,
 )
 from weir.runtime.run import Run
-from weir.runtime.table_changes import defined_table, deletions, upserts
+from weir.runtime.table_changes import changes_frame, defined_table, deletions, upserts
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog, identity
 from weir.store.files import open_files
@@ -167,17 +167,24 @@ class Weir:
             from weir.runtime.sources import columns_of
 
             check_frame(source, name)
-            columns, kind = columns_of(source, name), "spark"
+            columns, kind = columns_of(source, f"stream '{name}'"), "spark"
         spelt = time_column(name, columns, time, "stream").name
         keep_us = parse_length(keep, f"keep of stream '{name}'")
         future_us = parse_length(future, f"future of stream '{name}'")
         defined = Stream(name, columns, spelt, keep_us, 2**60 if future_us is None else future_us, kind)
         self.catalog_log.define_stream(defined)
         if not isinstance(source, str):
-            self._frames[name] = source
-            if self._run is not None and self._run.is_active:
-                self._run.add_frame(name, source)
+            self._add_frame(name, source)
         return defined
+
+    def _add_frame(self, name: str, frame: DataFrame) -> None:
+        self._frames[name] = frame
+        if self._run is not None and self._run.is_active:
+            self._run.add_frame(name, frame)
+
+    def _remove_frame(self, name: str) -> None:
+        if self._frames.pop(name, None) is not None and self._run is not None and self._run.is_active:
+            self._run.remove_frame(name)
 
     def change_keep(self, name: str, keep: str | int) -> Stream:
         """Have a stream keep its rows for another length of time, from the next planned batch on.
@@ -219,8 +226,7 @@ class Weir:
         stream = self._stream(name, StreamError)
         self._refuse([ids for ids, _, _ in self._library.reading(stream.name)], f"{{}} read stream '{stream.name}'")
         self.catalog_log.drop_stream(stream.name)
-        if self._frames.pop(stream.name, None) is not None and self._run is not None and self._run.is_active:
-            self._run.remove_frame(stream.name)
+        self._remove_frame(stream.name)
 
     def _refuse(self, groups: Sequence[np.ndarray], why: str) -> None:
         """A StreamError that names some of the queries that stand in the way, if there are any."""
@@ -232,24 +238,30 @@ class Weir:
     def table(
         self,
         name: str,
-        columns: str,
+        source: str | DataFrame,
         *,
         key: str | Sequence[str],
         time: str | None = None,
         retroactive: bool = False,
+        operation: str | None = None,
     ) -> Table:
         """Define a table beside the streams: at each moment it has at most one row for each value of its key.
 
-        `columns` are written as those of a stream; `key` names one of them, or several. `upsert` and `delete` change
+        Columns are written as those of a stream; `key` names one of them, or several. `upsert` and `delete` change
         the table, and every version of a row is kept, with the time since when it holds: the timestamp column that
         `time` names, or else the start of the batch that takes the change. A row of a stream meets the version of its
         own time; with `retroactive=True` the answer at τ sees the table as of τ, also for rows that came before.
         Saying the same again does nothing, another definition of the same name is a `StreamError`.
 
+        A streaming DataFrame changes the table with its rows, instead: the column that `operation` names says insert,
+        update, upsert or delete, without one each row is put in. Rows of which one cannot tell go to `late`.
+
         Queries may name it and are typed against it; registering one that reads it is refused for now.
         """
-        defined = defined_table(name, columns, key, time, retroactive)
+        defined = defined_table(name, source, key, time, retroactive, operation)
         self.catalog_log.define_table(defined)
+        if not isinstance(source, str):
+            self._add_frame(defined.changes.name, changes_frame(defined, source, operation))
         return defined
 
     def drop_table(self, name: str) -> None:
@@ -260,6 +272,7 @@ class Weir:
         table = self._table(name, StreamError)
         self._refuse(self._library.reading_table(table.name), f"{{}} read table '{table.name}'")
         self.catalog_log.drop_table(table.name)
+        self._remove_frame(table.changes.name)
 
     @property
     def catalog(self) -> Catalog:
@@ -390,7 +403,7 @@ class Weir:
         the push's number, −1 if there are no rows. Of rows with one key the last counts. A key (and the table's time)
         is never NULL; what does not fit is a `PushError`, and nothing is taken.
         """
-        defined = self._table(table, PushError)
+        defined = self._pushed_table(table)
         return self._push_changes(defined, upserts(defined, rows))
 
     def delete(self, table: str, keys: Any) -> int:
@@ -399,8 +412,14 @@ class Weir:
         `keys` is what `push` takes, with the columns of the key, and that of the time if the table has one. If there
         is one column only, plain values will do: `"ORCL"`, or a list of them. Durable and taken once, like `upsert`.
         """
-        defined = self._table(table, PushError)
+        defined = self._pushed_table(table)
         return self._push_changes(defined, deletions(defined, keys))
+
+    def _pushed_table(self, name: str) -> Table:
+        table = self._table(name, PushError)
+        if table.source != "push":
+            raise PushError(f"table '{table.name}' is changed by a streaming DataFrame", hint="add rows there")
+        return table
 
     def _push_changes(self, table: Table, changes: pa.Table) -> int:
         return self.inbox.push(table.changes.name, changes) if changes.num_rows else -1
@@ -410,9 +429,10 @@ class Weir:
 
         It says late, future, null time, reserved value or not UTF-8. A row is late if it is older than the stream's
         `keep`, counted back from the clock. Such rows are kept for `late_keep_s` seconds; `progress` goes on counting
-        them.
+        them. Of a table that a streaming DataFrame changes, the reason may be null key or unknown operation, too.
         """
-        defined = self._stream(stream, StreamError)
+        is_table = isinstance(stream, str) and stream.lower() in self.catalog.tables
+        defined = self._table(stream, StreamError).changes if is_table else self._stream(stream, StreamError)
 
         def read(state: State) -> list[pa.Table]:
             return [read_table(self.files, f.path) for _, _, f in state.late_files if f.stream == defined.name]
@@ -484,11 +504,13 @@ class Weir:
                 raise RunError(f"{what} is a {type(given).__name__}, expected a function")
         if self._run is not None and self._run.is_active:
             raise RunError("this weir is running already", hint="stop the other run first: run.stop()")
-        missing = [s.name for s in self.catalog.streams.values() if s.source == "spark" and s.name not in self._frames]
-        if missing:
+        fed = self.catalog.fed().values()
+        missing = next((s.name for s in fed if s.source == "spark" and s.name not in self._frames), None)
+        if missing is not None:
+            what, name = ("table", missing.removesuffix(CHANGES)) if is_changes(missing) else ("stream", missing)
             raise RunError(
-                f"stream '{missing[0]}' is fed by a streaming DataFrame, which this process was not given",
-                hint=f"call weir.stream('{missing[0]}', df, …) with the same definition before run",
+                f"{what} '{name}' is fed by a streaming DataFrame, which this process was not given",
+                hint=f"call weir.{what}('{name}', df, …) with the same definition before run",
             )
         if not self.catalog.streams:
             raise RunError("there is no stream yet", hint="define one with weir.stream(…)")

@@ -14,7 +14,7 @@ import pytest
 
 import weir
 from tests.oracle.plain_tables import Change, table_at
-from weir.algebra.schema import ENDLESS_US, INT, Table
+from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, INT, Table
 from weir.answer import table_versions
 from weir.answer.table_versions import FROM_US, TO_US, met_by, pairs_met, shown_at, versions
 from weir.errors import PushError, RegisterError, StreamError
@@ -326,6 +326,33 @@ def test_rows_that_came_before_keep_their_version(tmp_path: Path, retroactive: b
             (0, 1),
             (1, 2),
         ]
+
+
+def test_changes_of_a_dataframe_that_say_nothing_are_set_aside(tmp_path: Path) -> None:
+    """Rows as Spark hands them over: what upsert and delete refuse goes to late, and nothing stops."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    plain = w.table("plain", "k string, v int", key="k")
+    timed = w.table("timed", "k string, v bigint, since timestamp", key="k", time="since")
+    deletes = [False, None, True, False]
+    rows = {"k": ["a", "b", "x", None], "v": pa.array([1, 2, None, 3], pa.int32()), CHANGE_DELETES: deletes}
+    far = [0, 2**62 - 1, 2**62, -(2**62) + 1, -(2**62), -(2**63), None]
+    since = pa.array(far, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    moments = {"k": [f"t{k}" for k in range(7)], "v": [*range(6), 9], CHANGE_DELETES: [False] * 7, "since": since}
+    done = direct.batch({plain.changes.name: rows | {CHANGE_TIME: pa.nulls(4)}, timed.changes.name: moments})
+    assert read(direct, plain)["k"].to_pylist() == ["a"]
+    assert read(direct, timed)["k"].to_pylist() == ["t0", "t1", "t3"]
+    assert list(zip(*(w.late("plain")[c].to_pylist() for c in ("k", "weir_reason")), strict=True)) == [
+        ("b", "unknown operation"),
+        (None, "null key"),
+    ]
+    assert list(zip(*(w.late("TIMED")[c].to_pylist() for c in ("k", "weir_reason")), strict=True)) == [
+        ("t2", "future"),
+        ("t4", "late"),
+        ("t5", "reserved value"),
+        ("t6", "null time"),
+    ]
+    assert done.now_us is None
 
 
 # ── against the twin ───────────────────────────────────────────────────────────────────────────────

@@ -101,6 +101,7 @@ class Table:
     key: tuple[str, ...]  # names of the columns that identify a row
     time: str | None = None  # a timestamp from which a change holds; None: from the batch that takes it
     retroactive: bool = False  # whether a change also counts for rows of streams that came before it
+    source: str = "push"  # "push" (upsert and delete) or "spark" (a streaming DataFrame of changes given at run time)
 
     def column(self, name: str) -> Column | None:
         folded = name.lower()
@@ -112,7 +113,7 @@ class Table:
         columns = (*self.columns, Column(CHANGE_DELETES, BOOLEAN))
         if self.time is None:
             columns += (Column(CHANGE_TIME, TIMESTAMP),)
-        return Stream(self.name + CHANGES, columns, self.time or CHANGE_TIME, None, future_us=ENDLESS_US)
+        return Stream(self.name + CHANGES, columns, self.time or CHANGE_TIME, None, ENDLESS_US, self.source)
 
 
 ENDLESS_US = 2**62  # later than all times; what has no end ends then

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import ENDLESS_US, Catalog, Kind, Stream
+from weir.algebra.schema import CHANGE_DELETES, ENDLESS_US, Catalog, Kind, Stream
 from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.runtime.sources import struct_name
@@ -29,7 +29,7 @@ REPORT_DDL = (
 )
 REPORT = schema_of(REPORT_DDL)
 RESERVED = -(2**63)
-REASONS = ("", "late", "future", "null time", "reserved value", "not UTF-8")
+REASONS = ("", "late", "future", "null time", "reserved value", "not UTF-8", "null key", "unknown operation")
 NOT_UTF8 = REASONS.index("not UTF-8")
 LOOKED_THROUGH = 64  # texts that are looked at one by one, once Arrow has said that some of them are wrong
 
@@ -45,6 +45,7 @@ class IngestTask:
     wall_us: int
     stamps_us: Mapping[str, int]  # by stream: the time that every row gets; of other streams rows bring theirs
     dropped: frozenset[str] = frozenset()  # streams whose rows are not wanted any more, in lower case
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stream: of tables' changes, the table's key
 
 
 def stamps_us(plan: Plan, catalog: Catalog, clock: str) -> dict[str, int]:
@@ -95,6 +96,8 @@ def judge(
         elif column.type.kind is Kind.STRING and not is_checked:
             for chunk, first in _chunks(rows.column(column.name)):
                 reasons[[first + k for k in _not_utf8(chunk, 0)]] = NOT_UTF8
+    if stream.name in task.keys and not is_checked:
+        _judge_changes(rows, t, stamp_us is None, task.keys[stream.name], reasons)
     if not reasons.any():
         return rows, None, {}
     rejected = reasons != 0
@@ -104,6 +107,18 @@ def judge(
     late = late.append_column(REASON, pa.array(np.array(REASONS)[reasons[rejected]]))
     counts = {reason: int((reasons == k).sum()) for k, reason in enumerate(REASONS) if k and (reasons == k).any()}
     return rows.filter(pa.array(~rejected)), late, counts
+
+
+def _judge_changes(
+    rows: pa.Table, times: np.ndarray, has_own_times: bool, key: tuple[str, ...], reasons: np.ndarray
+) -> None:
+    """Note the changes of a table that `upsert` and `delete` would have refused."""
+    if has_own_times:
+        reasons[times >= ENDLESS_US] = REASONS.index("future")
+        reasons[(reasons == 0) & (times <= -ENDLESS_US)] = REASONS.index("late")
+    for name in key:
+        reasons[rows.column(name).is_null().to_numpy()] = REASONS.index("null key")
+    reasons[rows.column(CHANGE_DELETES).is_null().to_numpy()] = REASONS.index("unknown operation")
 
 
 def _chunks(column: pa.ChunkedArray) -> Iterator[tuple[pa.Array, int]]:
@@ -135,11 +150,11 @@ def _not_utf8(texts: pa.Array, first: int) -> Iterator[int]:
 
 def _readable(rows: pa.Table) -> pa.Table:
     """Rows whose texts can be read: bytes that are not UTF-8 are shown as U+FFFD."""
-    for at, field in enumerate(rows.schema):
-        if pa.types.is_string(field.type):
+    for at, column in enumerate(rows.schema):
+        if pa.types.is_string(column.type):
             data = rows.column(at).cast(pa.binary()).to_pylist()
             texts = [None if one is None else one.decode(errors="replace") for one in data]
-            rows = rows.set_column(at, field, pa.array(texts, pa.string()))
+            rows = rows.set_column(at, column, pa.array(texts, pa.string()))
     return rows
 
 

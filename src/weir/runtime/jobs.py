@@ -114,6 +114,7 @@ class TaskJobs(ABC):
             wall_us=plan.wall_us,
             stamps_us=stamps_us(plan, catalog, self.context.identity.clock),
             dropped=frozenset(name.lower() for name in catalog.dropped),
+            keys={table.changes.name: table.key for table in catalog.tables.values()},
         )
         by_slice: dict[int, list[SliceRows]] = {}
         ticket = 0

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from weir.algebra.schema import (
     BIGINT,
     BOOLEAN,
+    CHANGES,
     DATE,
     DOUBLE,
     INT,
@@ -198,7 +199,8 @@ def unite(
         .load()
     )
     names = sorted(frames)
-    frames = {name: with_names(frame, name) for name, frame in frames.items()}
+    # Spark takes plain names only; a table's name is no stream's.
+    frames = {name: with_names(frame, name.removesuffix(CHANGES)) for name, frame in frames.items()}
     empty = {n: F.lit(None).cast(frames[n].schema).alias(struct_name(n)) for n in names}
     columns = [F.struct("ticket", "stream", "path", "start", "count").alias("ref")]
     united = inbox.select(*columns, *(empty[n] for n in names))
@@ -209,15 +211,18 @@ def unite(
     return united
 
 
-def columns_of(frame: DataFrame, stream: str) -> tuple[Column, ...]:
-    """The stream's columns, read off a DataFrame's schema; names and types that Weir does not know are refused."""
+def columns_of(frame: DataFrame, relation: str) -> tuple[Column, ...]:
+    """The columns of a stream or table, read off a DataFrame's schema; what Weir does not know is refused.
+
+    `relation` is what messages call it: "stream 'trade'".
+    """
     for field in frame.schema.fields:
         if not re.fullmatch(r"[A-Za-z_]\w*", field.name):
             raise StreamError(
-                f"column '{field.name}' of stream '{stream}' is not a plain name",
+                f"column '{field.name}' of {relation} is not a plain name",
                 hint="rename it with letters, digits and underscores before giving the DataFrame to Weir",
             )
-    return tuple(Column(f.name, _type_of(f.dataType, stream, f.name)) for f in frame.schema.fields)
+    return tuple(Column(f.name, _type_of(f.dataType, relation, f.name)) for f in frame.schema.fields)
 
 
 _SIMPLE = {
@@ -235,7 +240,7 @@ _SIMPLE = {
 }
 
 
-def _type_of(spark_type: SparkType, stream: str, column: str) -> DataType:
+def _type_of(spark_type: SparkType, relation: str, column: str) -> DataType:
     name = spark_type.simpleString()
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
     if found and int(found.group(1)) <= 18:
@@ -243,7 +248,7 @@ def _type_of(spark_type: SparkType, stream: str, column: str) -> DataType:
     if name in _SIMPLE:
         return _SIMPLE[name]
     raise StreamError(
-        f"column '{column}' of stream '{stream}' has type {name}, expected one of int, bigint, double, "
+        f"column '{column}' of {relation} has type {name}, expected one of int, bigint, double, "
         "decimal(p<=18,s), string, boolean, date, timestamp",
         hint="select or cast the columns that queries need before giving the DataFrame to Weir",
     )

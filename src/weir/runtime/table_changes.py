@@ -10,29 +10,46 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import CHANGE_DELETES, ENDLESS_US, Column, Kind, Table
+from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, Column, Kind, Table
 from weir.errors import PushError, StreamError, did_you_mean
 from weir.runtime.intake import Keys, expect_name, expect_text, parse_columns, rows_for, time_column
 from weir.store.row_files import arrow_schema
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 KEYS = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
 RESERVED = -(2**63)
+PUTS, TAKES = ("upsert", "insert", "update"), "delete"  # what a column of operations says
 _PLAIN = (str, bytes, int, float, Decimal, dt.date)
 _PLAIN_LISTS = (Sequence, np.ndarray, pa.Array, pa.ChunkedArray, pd.Series)
 
 
-def defined_table(name: str, columns: str, key: str | Sequence[str], time: str | None, retroactive: bool) -> Table:
+def defined_table(
+    name: str,
+    source: str | DataFrame,
+    key: str | Sequence[str],
+    time: str | None,
+    retroactive: bool,
+    operation: str | None,
+) -> Table:
     """A table's definition, checked."""
     expect_name(name, "table", StreamError)
-    expect_text(columns, f"the columns of table '{name}'", StreamError)
-    parsed = parse_columns(columns, name)
+    is_pushed = isinstance(source, str) or not hasattr(source, "isStreaming")
+    if is_pushed:
+        expect_text(source, f"the columns of table '{name}'", StreamError)
+        if operation is not None:
+            raise StreamError(f"table '{name}' has an operation, expected none", hint="say upsert or delete")
+        parsed = parse_columns(str(source), name)
+    else:
+        parsed = _columns_of(name, source, operation)
     if not isinstance(retroactive, bool):
         raise StreamError(f"retroactive of table '{name}' is {retroactive!r}, expected True or False")
     timed = None if time is None else time_column(name, parsed, time, "table")
@@ -54,7 +71,43 @@ def defined_table(name: str, columns: str, key: str | Sequence[str], time: str |
                 f"column '{column.name}' is {what} of table '{name}', and rows may do without it",
                 hint=f"write `{column.name} {column.type}`",
             )
-    return Table(name, parsed, tuple(k.name for k in keys), None if timed is None else timed.name, retroactive)
+    spelt = None if timed is None else timed.name
+    return Table(name, parsed, tuple(k.name for k in keys), spelt, retroactive, "push" if is_pushed else "spark")
+
+
+def _columns_of(name: str, frame: Any, operation: str | None) -> tuple[Column, ...]:
+    """The columns of a table that a streaming DataFrame changes: all but the operation."""
+    from weir.runtime.frames import check_frame
+    from weir.runtime.sources import columns_of
+
+    check_frame(frame, name, "table")
+    columns = columns_of(frame, f"table '{name}'")
+    if operation is None:
+        return columns
+    expect_text(operation, f"operation of table '{name}'", StreamError)
+    found = next((c for c in columns if c.name.lower() == operation.lower()), None)
+    if found is None or found.type.kind is not Kind.STRING:
+        what = "is not in" if found is None else f"is {found.type}, expected string, in"
+        names = [c.name for c in columns]
+        raise StreamError(
+            f"operation column '{operation}' {what} the DataFrame given for table '{name}' ({', '.join(names)})",
+            hint=did_you_mean(operation, names) or f"it says {', '.join(PUTS)} or {TAKES} for each row",
+        )
+    return tuple(c for c in columns if c is not found)
+
+
+def changes_frame(table: Table, frame: DataFrame, operation: str | None) -> DataFrame:
+    """A user's DataFrame as changes; an operation that nobody knows is NULL, which is set aside when it comes."""
+    from pyspark.sql import functions as F  # noqa: N812  # the customary name
+
+    deletes = F.lit(False)
+    if operation is not None:
+        said = F.lower(F.trim(F.col(f"`{operation}`")))
+        deletes = F.when(said.isin(*PUTS), F.lit(False)).when(said == TAKES, F.lit(True))
+    own = [deletes.alias(CHANGE_DELETES)]
+    if table.time is None:
+        own.append(F.lit(None).cast("timestamp").alias(CHANGE_TIME))
+    return frame.select(*(F.col(f"`{c.name}`") for c in table.columns), *own)
 
 
 def _key_column(name: str, columns: Sequence[Column], key: object) -> Column:

@@ -222,7 +222,7 @@ def describe(relation: Stream | Table) -> str:
     if isinstance(relation, Table):
         time = "" if relation.time is None else f" time {relation.time}"
         retroactive = " retroactive" if relation.retroactive else ""
-        return f"table ({columns}) key ({', '.join(relation.key)}){time}{retroactive}"
+        return f"table ({columns}) key ({', '.join(relation.key)}){time}{retroactive} source {relation.source}"
     keep = "forever" if relation.keep_us is None else f"{relation.keep_us / 1e6:g} s"
     ahead = f"{relation.future_us / 1e6:g} s"
     return f"stream ({columns}) time {relation.time} keep {keep} future {ahead} source {relation.source}"
@@ -252,10 +252,10 @@ def _to_json(relation: Stream | Table | _Dropped) -> bytes:
             "time": relation.time,
             "keep_us": relation.keep_us,
             "future_us": relation.future_us,
-            "source": relation.source,
         }
     else:
         content |= {"key": relation.key, "time": relation.time, "retroactive": relation.retroactive}
+    content["source"] = relation.source
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -269,6 +269,6 @@ def _from_json(path: str, data: bytes) -> Stream | Table | _Dropped:
         columns = tuple(Column(name, parse_type(text), *rest) for name, text, *rest in d["columns"])
         if d["kind"] == "stream":
             return Stream(d["name"], columns, d["time"], d["keep_us"], d["future_us"], d["source"])
-        return Table(d["name"], columns, tuple(d["key"]), d["time"], d["retroactive"])
+        return Table(d["name"], columns, tuple(d["key"]), d["time"], d["retroactive"], d["source"])
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is not readable: {error!r}", hint=RESTORE) from error

@@ -103,7 +103,7 @@ class DirectWeir:
         """Run the next batch over rows by stream, and over what was pushed since the last one."""
         number = self.context.state.refresh(self.context.ledger) + 1
         catalog = self.weir.catalog
-        given = [(name, rows_for(table, catalog.streams[name.lower()])) for name, table in rows.items()]
+        given = [(name, rows_for(table, catalog.fed()[name.lower()])) for name, table in rows.items()]
         pushed = self._pushed(number)
         self.jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given, pushed)
         return run_batch(self.context, number, self.jobs)
