@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +228,28 @@ def test_all_nan_are_one_key(tmp_path: Path) -> None:
     assert read(direct, made)["v"].to_pylist() == [1, 3, 4, 5]
     with pytest.raises(PushError, match="column 'd' of table 't' is NULL in row 0"):
         w.upsert("t", {"d": [float("nan")], "b": [True], "v": [1]})
+
+
+def test_keys_of_all_types_are_found_again(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    kinds = ("int", "bigint", "double", "decimal(9,2)", "string", "boolean", "date", "timestamp")
+    moment = instant(10**15)
+    values = (1, 2, -0.0, Decimal("1.50"), "é", True, moment.date(), moment)
+    made = [w.table(f"t{k}", f"k {kind}, v int", key="k") for k, kind in enumerate(kinds)]
+    whole = w.table(
+        "t", ", ".join(f"k{k} {kind}" for k, kind in enumerate(kinds)) + ", v int", key=[f"k{k}" for k in range(8)]
+    )
+    for n in range(3):
+        given = [0.0 if n and kind == "double" else value for kind, value in zip(kinds, values, strict=True)]
+        for table, value in zip(made, given, strict=True):
+            w.upsert(table.name, [{"k": value, "v": n}])
+        w.upsert("t", [{f"k{k}": value for k, value in enumerate(given)} | {"v": n}])
+        direct.batch({"trade": trades(n)})
+        for table in (*made, whole):
+            found = read(direct, table)
+            assert found["v"].to_pylist() == list(range(n + 1)), table.name
+            assert found[TO_US].to_pylist()[:-1] == found[FROM_US].to_pylist()[1:]
 
 
 @pytest.mark.parametrize("retroactive", [False, True])
@@ -454,7 +477,9 @@ class History:
         for table in self.tables:
             changes = self.changes[table.name]
             names = [c.name for c in table.columns]
-            for batch in range(-1, self.batches):
+            batches = list(range(-1, self.batches))
+            self.random.shuffle(batches)  # versions are made from those of fewer changes, or anew
+            for batch in batches:
                 found = read(self.direct, table, batch)
                 since, until = found[FROM_US].to_numpy(), found[TO_US].to_numpy()
                 assert (since < until).all()
