@@ -7,10 +7,10 @@ the last counts; the others hold for no time at all and are left out. So at each
 Which versions there are follows from the changes of the batches up to one. A change that comes later, dated earlier,
 ends and begins others, as of its own batch on: the past *as known then* stays what it was.
 
-Cost: for n changes a sort, O(n log n), and a hash of every key, some 0.3 µs each; for m more after that, a look at the n
-keys and a sort of the changes whose keys change again, a third of it. Histories are kept of the last `HISTORIES_MAX` states of
-tables, 16 bytes a change beside the mapped files; results at most `KEPT_BYTES` in a process. They serve all batches
-until the table changes again.
+Cost: for n changes a sort, O(n log n), and a hash of every key, some 0.3 µs each; for m more after that, a look at the
+n keys and a sort of the changes whose keys change again, a third of it. Histories are kept of the last `HISTORIES_MAX`
+states of tables, 16 bytes a change beside the mapped files; results at most `KEPT_BYTES` in a process. They serve all
+batches until the table changes again.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def shown_at(found: pa.Table, table: Table, tau_us: int) -> pa.Table:
     return found.filter(pa.array((_longs(found, FROM_US) <= at_us) & (at_us < _longs(found, TO_US))))
 
 
-def met_by(found: pa.Table, rows: np.ndarray, row_times_us: np.ndarray) -> np.ndarray:
+def met_by(found: pa.Table, which: np.ndarray, row_times_us: np.ndarray) -> np.ndarray:
     """For pairs of a version (by its place) and the time of a row, whether the row meets it: from <= t < to."""
-    return np.asarray((_longs(found, FROM_US)[rows] <= row_times_us) & (row_times_us < _longs(found, TO_US)[rows]))
+    return np.asarray((_longs(found, FROM_US)[which] <= row_times_us) & (row_times_us < _longs(found, TO_US)[which]))
 
 
 def pairs_met(found: pa.Table, row_times_us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
