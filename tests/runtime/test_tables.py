@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import random
 from collections.abc import Iterator
 from decimal import Decimal
@@ -21,6 +22,7 @@ from weir.answer.table_versions import FROM_US, TO_US, met_by, pairs_met, shown_
 from weir.errors import PushError, RegisterError, StreamError
 from weir.runtime import faults
 from weir.store.check import check
+from weir.store.mapped import sweep
 from weir.store.row_files import arrow_schema
 from weir.store.state import State
 from weir.testing.direct import DirectWeir
@@ -583,3 +585,23 @@ def test_a_table_that_is_read_is_not_dropped(tmp_path: Path) -> None:
         w.drop_table("stock")
     w.drop([group.first_id, group.first_id + 1])
     w.drop_table("stock")
+
+
+def test_files_of_a_dropped_table_are_not_kept_open(tmp_path: Path) -> None:
+    """Their space would not be free; versions that somebody still has are copies."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", STOCK, key="symbol")
+    for n in range(3):
+        w.upsert("stock", {"symbol": [f"S{k}" for k in range(10_000 * n, 10_000 * (n + 1))]})
+        direct.batch({})
+    found = read(direct, stock)
+    w.drop_table("stock")
+    direct.batch({"trade": trades(1)})
+    w.vacuum()
+    sweep()
+    gc.collect()
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    assert not [line for line in lines if "(deleted)" in line and str(tmp_path) in line]
+    assert found.num_rows == 30_000
