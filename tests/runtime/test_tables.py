@@ -139,6 +139,31 @@ def test_rows_are_put_in_and_taken_out(tmp_path: Path) -> None:
     assert not check(w.files).wrong
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [2, 3],
+        (2, 3),
+        np.array([2, 3]),
+        pd.Series([2, 3], index=[7, 8]),
+        pa.array([2, 3]),
+        pa.chunked_array([[2], [3]]),
+        {"K": [2, 3]},
+        [{"k": 2}, {"k": 3}],
+        pd.DataFrame({"k": [2, 3]}),
+        pa.table({"k": pa.array([2, 3], pa.int32())}),
+    ],
+    ids=lambda keys: type(keys).__name__,
+)
+def test_keys_may_be_said_in_many_ways(tmp_path: Path, keys: object) -> None:
+    direct = opened(tmp_path)
+    made = direct.weir.table("t", "k bigint, v int default 1", key="k")
+    direct.weir.upsert("t", {"k": [1, 2, 3]})
+    direct.weir.delete("t", keys)
+    direct.batch({})
+    assert read(direct, made)["k"].to_pylist() == [1]
+
+
 def test_nothing_is_nothing(tmp_path: Path) -> None:
     direct = opened(tmp_path)
     direct.weir.table("stock", STOCK, key="symbol")
