@@ -42,7 +42,7 @@ def trades(*times_us: int) -> pa.Table:
 def opened(place: Path, clock: str | None = None) -> DirectWeir:
     w = weir.open(place, clock=clock)
     w.stream("trade", "a bigint, ts timestamp", time="ts", keep="10 minutes", future="forever")
-    return DirectWeir(w, wall_us=10**15)
+    return DirectWeir(w, wall_us=10**15, takes_pushes=True)
 
 
 def read(direct: DirectWeir, table: Table, batch: int | None = None) -> pa.Table:

@@ -2,8 +2,8 @@
 
 For tests that need thousands of batches: everything but Spark's scheduling is the real thing, down to row files,
 segments, match files and the ledger. `DirectWeir` pairs it with a `Weir` for registering and fetching. A batch takes
-the rows that it is given, and whatever was pushed to the inbox, tables' changes included; offsets are kept beside the
-ledger, so that a batch that is run again takes the same.
+the rows that it is given, and if wanted whatever was pushed to the inbox, tables' changes included; offsets are kept
+beside the ledger, so that a batch that is run again takes the same.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ class DirectJobs(TaskJobs):
 class DirectWeir:
     """Drives a weir's batches in this process, with a clock that the test sets."""
 
-    def __init__(self, weir: Weir, *, slices: int = 2, wall_us: int = 0) -> None:
+    def __init__(self, weir: Weir, *, slices: int = 2, wall_us: int = 0, takes_pushes: bool = False) -> None:
         self.weir = weir
+        self.takes_pushes = takes_pushes
         self.slices = slices
         self.wall_us = wall_us
         registry = Registry(weir.files)
@@ -100,11 +101,11 @@ class DirectWeir:
         self.jobs: DirectJobs | None = None  # those of the last batch
 
     def batch(self, rows: Mapping[str, Any]) -> Done:
-        """Run the next batch over rows by stream, and over what was pushed since the last one."""
+        """Run the next batch over rows by stream, and if this one takes pushes over those since the last one."""
         number = self.context.state.refresh(self.context.ledger) + 1
         catalog = self.weir.catalog
         given = [(name, rows_for(table, catalog.fed()[name.lower()])) for name, table in rows.items()]
-        pushed = self._pushed(number)
+        pushed = self._pushed(number) if self.takes_pushes else []
         self.jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given, pushed)
         return run_batch(self.context, number, self.jobs)
 
