@@ -67,3 +67,24 @@ def test_errors_are_one_line(
     said = capsys.readouterr().err
     assert said.startswith(message.format(folder=folder))
     assert said.count("\n") == 1
+
+
+def test_tables_are_defined_changed_and_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "w")
+
+    def say(*words: str) -> str:
+        assert main(list(words)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    columns = "symbol string, place string, company string null, since timestamp"
+    given = (folder, "stock", columns, "--key", "symbol, place", "--time", "since", "--retroactive")
+    assert say("table", *given) == "table 'stock' is defined\n"
+    rows = tmp_path / "rows.csv"
+    rows.write_text("symbol,place,company,since\nA,x,Apple,2026-01-01T00:00:00Z\n")
+    assert say("upsert", folder, "stock", str(rows)) == "push 0: 1 rows to put in\n"
+    keys = tmp_path / "keys.csv"
+    keys.write_text("symbol,place,since\nA,x,2026-01-02T00:00:00Z\n")
+    assert say("delete", folder, "stock", str(keys)) == "push 1: 1 keys to take out\n"
+    assert main(["delete", folder, "stock", str(rows)]) == 1
+    assert capsys.readouterr().err.startswith("push: column 'company' is not in the keys of table 'stock'")
+    assert say("drop-table", folder, "stock") == "table 'stock' is dropped\n"

@@ -51,6 +51,20 @@ CASES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "a time that is nothing": (lambda w, q: w.stream("x", "a int, ts timestamp", time=None), "expected a text"),
     "a folder that is a number": (lambda w, q: weir.open(5), "a int is not a folder"),
     "settings that are a list": (lambda w, q: weir.open("nowhere", settings=[1]), "settings are a list"),
+    "a table that is a number": (lambda w, q: w.upsert(5, [ROW]), "the name of a table is 5, expected a text"),
+    "dropping a table that is a number": (lambda w, q: w.drop_table(5), "the name of a table is 5, expected a text"),
+    "columns that are a number": (lambda w, q: w.table("x", 5, key="a"), "the columns of table 'x' is 5, expected"),
+    "a key column that is a number": (lambda w, q: w.table("x", "a int", key=[5]), "a key of table 'x' is 5, expected"),
+    "one row as a dict to put in": (lambda w, q: w.upsert("t", {"k": 1, "v": 2}), r"write one row as \[\{…\}\]"),
+    "rows to put in that are a text": (lambda w, q: w.upsert("t", "abc"), "rows for table 't' is a str"),
+    "a key that is a dict": (lambda w, q: w.delete("t", {"k": 1}), r"write one row as \[\{…\}\]"),
+    "keys that are a set": (lambda w, q: w.delete("t", {1, 2}), "rows for the keys of table 't' is a set"),
+    "keys of several types": (lambda w, q: w.delete("t", [1, "x"]), "rows for the keys of table 't' cannot be read"),
+    "a key that is a text": (lambda w, q: w.delete("t", "x"), "column 'k' of the keys of table 't' expects int"),
+    "a key and a row": (
+        lambda w, q: w.delete("t", [1, {"k": 2}]),
+        "for the keys of table 't' is a int, expected a dict",
+    ),
     "a token that is a number": (lambda w, q: q.changes(after=5), "5"),
 }
 
@@ -60,6 +74,7 @@ def test_a_wrong_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     w = weir.open(tmp_path / "weir")
     w.stream("e", "a int, b bigint, s string, d double, ts timestamp", time="ts")
+    w.table("t", "k int, v int null", key="k")
     q = w.register("SELECT a FROM e WHERE a > 3")
     before = sorted(p for p in tmp_path.rglob("*") if p.is_file())
     call, says = CASES[case]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.schema import Catalog, Column, Stream, Table
+from weir.algebra.schema import CHANGES, Catalog, Stream, Table, is_changes
 from weir.answer.describe import describe
 from weir.answer.standing import Library
 from weir.errors import (
@@ -34,8 +34,19 @@ from weir.families.forms import with_known_strategies
 from weir.handles import Queries, Query
 from weir.plan.registration import constants_table, keeps_its_window, plan_registration
 from weir.runtime import session as sessions
-from weir.runtime.intake import as_id, as_table, check_trigger, expect_text, parse_columns, parse_length, rows_for
+from weir.runtime.intake import (
+    as_id,
+    as_table,
+    check_trigger,
+    expect_name,
+    expect_text,
+    parse_columns,
+    parse_length,
+    rows_for,
+    time_column,
+)
 from weir.runtime.run import Run
+from weir.runtime.table_changes import changes_frame, defined_table, deletions, upserts
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog, identity
 from weir.store.files import open_files
@@ -50,7 +61,6 @@ if TYPE_CHECKING:
 
     from weir.store.vacuum import Removed
 
-NAME_MAX = 128  # characters of a stream's name
 T = TypeVar("T")
 
 
@@ -148,12 +158,8 @@ class Weir:
         nothing, another definition of the same name is a `StreamError`. A DataFrame must be given again by every
         process that runs the job.
         """
-        expect_text(name, "the name of a stream", StreamError)
+        expect_name(name, "stream", StreamError)
         expect_text(time, f"time of stream '{name}'", StreamError)
-        if not name.isidentifier() or not name.isascii() or len(name) > NAME_MAX:
-            raise StreamError(
-                f"'{name}' is not a stream name", hint=f"use letters, digits and underscores, at most {NAME_MAX}"
-            )
         if isinstance(source, str):
             columns, kind = parse_columns(source, name), "push"
         else:
@@ -161,18 +167,24 @@ class Weir:
             from weir.runtime.sources import columns_of
 
             check_frame(source, name)
-            columns, kind = columns_of(source, name), "spark"
-        self._check_time(name, columns, time)
+            columns, kind = columns_of(source, f"stream '{name}'"), "spark"
+        spelt = time_column(name, columns, time, "stream").name
         keep_us = parse_length(keep, f"keep of stream '{name}'")
         future_us = parse_length(future, f"future of stream '{name}'")
-        spelt = next(c.name for c in columns if c.name.lower() == time.lower())
         defined = Stream(name, columns, spelt, keep_us, 2**60 if future_us is None else future_us, kind)
         self.catalog_log.define_stream(defined)
         if not isinstance(source, str):
-            self._frames[name] = source
-            if self._run is not None and self._run.is_active:
-                self._run.add_frame(name, source)
+            self._add_frame(name, source)
         return defined
+
+    def _add_frame(self, name: str, frame: DataFrame) -> None:
+        self._frames[name] = frame
+        if self._run is not None and self._run.is_active:
+            self._run.add_frame(name, frame)
+
+    def _remove_frame(self, name: str) -> None:
+        if self._frames.pop(name, None) is not None and self._run is not None and self._run.is_active:
+            self._run.remove_frame(name)
 
     def change_keep(self, name: str, keep: str | int) -> Stream:
         """Have a stream keep its rows for another length of time, from the next planned batch on.
@@ -214,8 +226,7 @@ class Weir:
         stream = self._stream(name, StreamError)
         self._refuse([ids for ids, _, _ in self._library.reading(stream.name)], f"{{}} read stream '{stream.name}'")
         self.catalog_log.drop_stream(stream.name)
-        if self._frames.pop(stream.name, None) is not None and self._run is not None and self._run.is_active:
-            self._run.remove_frame(stream.name)
+        self._remove_frame(stream.name)
 
     def _refuse(self, groups: Sequence[np.ndarray], why: str) -> None:
         """A StreamError that names some of the queries that stand in the way, if there are any."""
@@ -224,30 +235,44 @@ class Weir:
             some = ", ".join(str(id) for id in ids[:5]) + (", …" if len(ids) > 5 else "")
             raise StreamError(why.format(f"{len(ids):,} standing queries ({some})"), hint="drop them first")
 
-    def _check_time(self, name: str, columns: Sequence[Column], time: str) -> None:
-        found = next((c for c in columns if c.name.lower() == time.lower()), None)
-        names = [c.name for c in columns]
-        if found is None:
-            raise StreamError(
-                f"time column '{time}' is not in stream '{name}' ({', '.join(names)})", hint=did_you_mean(time, names)
-            )
-        if found.type.kind.value != "timestamp":
-            raise StreamError(f"time column '{time}' of stream '{name}' is {found.type}, expected timestamp")
+    def table(
+        self,
+        name: str,
+        source: str | DataFrame,
+        *,
+        key: str | Sequence[str],
+        time: str | None = None,
+        retroactive: bool = False,
+        operation: str | None = None,
+    ) -> Table:
+        """Define a table beside the streams: at each moment it has at most one row for each value of its key.
 
-    def table(self, name: str, columns: str, *, key: str) -> Table:
-        """Define a table beside the streams, with the column that identifies its rows.
+        Columns are written as those of a stream; `key` names one of them, or several. `upsert` and `delete` change
+        the table, and every version of a row is kept, with the time since when it holds: the timestamp column that
+        `time` names, or else the start of the batch that takes the change. A row of a stream meets the version of its
+        own time; with `retroactive=True` the answer at τ sees the table as of τ, also for rows that came before.
+        Saying the same again does nothing, another definition of the same name is a `StreamError`.
 
-        Queries may name it and are typed against it; registering one that joins it is refused for now.
+        A streaming DataFrame changes the table with its rows, instead: the column that `operation` names says insert,
+        update, upsert or delete, without one each row is put in. Rows of which one cannot tell go to `late`.
+
+        Queries may name it and are typed against it; registering one that reads it is refused for now.
         """
-        parsed = parse_columns(columns, name)
-        if not any(c.name.lower() == key.lower() for c in parsed):
-            names = [c.name for c in parsed]
-            raise StreamError(
-                f"key column '{key}' is not in table '{name}' ({', '.join(names)})", hint=did_you_mean(key, names)
-            )
-        defined = Table(name, parsed, key)
+        defined = defined_table(name, source, key, time, retroactive, operation)
         self.catalog_log.define_table(defined)
+        if not isinstance(source, str):
+            self._add_frame(defined.changes.name, changes_frame(defined, source, operation))
         return defined
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table with all its versions; changes that no batch has taken go with it, its name is not used again.
+
+        While queries that read it stand it is a `StreamError` that names them.
+        """
+        table = self._table(name, StreamError)
+        self._refuse(self._library.reading_table(table.name), f"{{}} read table '{table.name}'")
+        self.catalog_log.drop_table(table.name)
+        self._remove_frame(table.changes.name)
 
     @property
     def catalog(self) -> Catalog:
@@ -371,14 +396,43 @@ class Weir:
             return -1
         return self.inbox.push(defined.name, table)
 
+    def upsert(self, table: str, rows: Any) -> int:
+        """Put rows into a table: each takes the place of the row with its key, if there is one.
+
+        As with `push`, they are durable when this returns, and a batch takes them exactly once, all together. Returns
+        the push's number, −1 if there are no rows. Of rows with one key the last counts. A key (and the table's time)
+        is never NULL; what does not fit is a `PushError`, and nothing is taken.
+        """
+        defined = self._pushed_table(table)
+        return self._push_changes(defined, upserts(defined, rows))
+
+    def delete(self, table: str, keys: Any) -> int:
+        """Take rows out of a table, by their keys; a key that is not there does nothing.
+
+        `keys` is what `push` takes, with the columns of the key, and that of the time if the table has one. If there
+        is one column only, plain values will do: `"ORCL"`, or a list of them. Durable and taken once, like `upsert`.
+        """
+        defined = self._pushed_table(table)
+        return self._push_changes(defined, deletions(defined, keys))
+
+    def _pushed_table(self, name: str) -> Table:
+        table = self._table(name, PushError)
+        if table.source != "push":
+            raise PushError(f"table '{table.name}' is changed by a streaming DataFrame", hint="add rows there")
+        return table
+
+    def _push_changes(self, table: Table, changes: pa.Table) -> int:
+        return self.inbox.push(table.changes.name, changes) if changes.num_rows else -1
+
     def late(self, stream: str) -> pa.Table:
         """Rows of a stream that were not taken, with the column `weir_reason`.
 
         It says late, future, null time, reserved value or not UTF-8. A row is late if it is older than the stream's
         `keep`, counted back from the clock. Such rows are kept for `late_keep_s` seconds; `progress` goes on counting
-        them.
+        them. Of a table that a streaming DataFrame changes, the reason may be null key or unknown operation, too.
         """
-        defined = self._stream(stream, StreamError)
+        is_table = isinstance(stream, str) and stream.lower() in self.catalog.tables
+        defined = self._table(stream, StreamError).changes if is_table else self._stream(stream, StreamError)
 
         def read(state: State) -> list[pa.Table]:
             return [read_table(self.files, f.path) for _, _, f in state.late_files if f.stream == defined.name]
@@ -406,9 +460,17 @@ class Weir:
         expect_text(name, "the name of a stream", error)
         found = catalog.streams.get(name.lower())
         if found is None:
-            known = [s.name for s in catalog.streams.values()]
-            hint = did_you_mean(name, known) or f"streams: {', '.join(known) or 'none yet'}"
-            raise error(f"there is no stream '{name}'", hint=hint)
+            other = "it is a table: see upsert, delete and drop_table" if name.lower() in catalog.tables else ""
+            raise error(f"there is no stream '{name}'", hint=other or _known(name, "streams", catalog.streams))
+        return found
+
+    def _table(self, name: str, error: type[PushError] | type[StreamError]) -> Table:
+        catalog = self.catalog
+        expect_text(name, "the name of a table", error)
+        found = catalog.tables.get(name.lower())
+        if found is None:
+            other = "it is a stream: see push and drop_stream" if name.lower() in catalog.streams else ""
+            raise error(f"there is no table '{name}'", hint=other or _known(name, "tables", catalog.tables))
         return found
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -442,11 +504,13 @@ class Weir:
                 raise RunError(f"{what} is a {type(given).__name__}, expected a function")
         if self._run is not None and self._run.is_active:
             raise RunError("this weir is running already", hint="stop the other run first: run.stop()")
-        missing = [s.name for s in self.catalog.streams.values() if s.source == "spark" and s.name not in self._frames]
-        if missing:
+        fed = self.catalog.fed().values()
+        missing = next((s.name for s in fed if s.source == "spark" and s.name not in self._frames), None)
+        if missing is not None:
+            what, name = ("table", missing.removesuffix(CHANGES)) if is_changes(missing) else ("stream", missing)
             raise RunError(
-                f"stream '{missing[0]}' is fed by a streaming DataFrame, which this process was not given",
-                hint=f"call weir.stream('{missing[0]}', df, …) with the same definition before run",
+                f"{what} '{name}' is fed by a streaming DataFrame, which this process was not given",
+                hint=f"call weir.{what}('{name}', df, …) with the same definition before run",
             )
         if not self.catalog.streams:
             raise RunError("there is no stream yet", hint="define one with weir.stream(…)")
@@ -465,3 +529,9 @@ class Weir:
         from weir.runtime.housekeeping import vacuum_now
 
         return vacuum_now(self.files, self.settings)
+
+
+def _known(name: str, what: str, relations: Mapping[str, Stream] | Mapping[str, Table]) -> str:
+    """What a name may have meant."""
+    known = [r.name for r in relations.values()]
+    return did_you_mean(name, known) or f"{what}: {', '.join(known) or 'none yet'}"

@@ -8,6 +8,8 @@ weir run      FOLDER [--trigger '1 second' | --available-now]
 weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, retry, queries, late, vacuum
 weir keep     FOLDER STREAM '2 hours'         change how long a stream keeps its rows
 weir drop-stream FOLDER STREAM                drop a stream that no query reads
+weir table    FOLDER NAME 'a int, b string' --key a
+weir upsert   FOLDER TABLE FILE               put rows into a table; and: delete, drop-table
 weir check    FOLDER                          every document and file: which are damaged or missing
 weir doctor   [FOLDER]                        what this machine gives a run, and what is wrong with it
 weir calibrate FOLDER                         fit the costs by which join strategies are chosen to this machine
@@ -78,6 +80,13 @@ def _stream(args: argparse.Namespace) -> None:
     print(f"stream '{args.name}' is defined")
 
 
+def _table(args: argparse.Namespace) -> None:
+    key = [name.strip() for name in args.key.split(",")]
+    weir = _open(args, create=True)
+    weir.table(args.name, args.columns, key=key, time=args.time, retroactive=args.retroactive)
+    print(f"table '{args.name}' is defined")
+
+
 def _register(args: argparse.Namespace) -> None:
     weir = _open(args)
     if args.params is None:
@@ -94,6 +103,18 @@ def _push(args: argparse.Namespace) -> None:
     rows = read_rows(args.file)
     number = _open(args).push(args.stream, rows)
     print(f"push {number}: {rows.num_rows:,} rows")
+
+
+def _upsert(args: argparse.Namespace) -> None:
+    rows = read_rows(args.file)
+    number = _open(args).upsert(args.table, rows)
+    print(f"push {number}: {rows.num_rows:,} rows to put in")
+
+
+def _delete(args: argparse.Namespace) -> None:
+    keys = read_rows(args.file)
+    number = _open(args).delete(args.table, keys)
+    print(f"push {number}: {keys.num_rows:,} keys to take out")
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -153,6 +174,11 @@ def _keep(args: argparse.Namespace) -> None:
 def _drop_stream(args: argparse.Namespace) -> None:
     _open(args).drop_stream(args.stream)
     print(f"stream '{args.stream}' is dropped")
+
+
+def _drop_table(args: argparse.Namespace) -> None:
+    _open(args).drop_table(args.table)
+    print(f"table '{args.table}' is dropped")
 
 
 def _queries(args: argparse.Namespace) -> None:
@@ -237,12 +263,28 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--future", default="1 minute", help="rows further ahead of the clock go to `late`")
     made.add_argument("--clock", default=None, choices=("event", "arrival"))
 
+    made = verb("table", "define a table beside the streams", _table)
+    made.add_argument("name")
+    made.add_argument("columns", help="such as 'symbol string, company string null'")
+    made.add_argument("--key", required=True, help="the column that identifies a row, or several: a,b")
+    made.add_argument("--time", default=None, help="the column that says since when a row holds")
+    made.add_argument("--retroactive", action="store_true", help="changes count for rows that came before, too")
+    made.add_argument("--clock", default=None, choices=("event", "arrival"))
+
     made = verb("register", "register a query, or one for each row of a parameter file", _register)
     made.add_argument("sql")
     made.add_argument("--params", default=None, help="csv, json lines, parquet or Arrow; columns are the :parameters")
 
     made = verb("push", "hand rows of a file to a stream", _push)
     made.add_argument("stream")
+    made.add_argument("file")
+
+    made = verb("upsert", "put rows of a file into a table", _upsert)
+    made.add_argument("table")
+    made.add_argument("file")
+
+    made = verb("delete", "take the keys in a file out of a table", _delete)
+    made.add_argument("table")
     made.add_argument("file")
 
     made = verb("run", "run the job", _run)
@@ -274,10 +316,13 @@ def parser() -> argparse.ArgumentParser:
     made = verb("drop-stream", "drop a stream that no query reads", _drop_stream)
     made.add_argument("stream")
 
+    made = verb("drop-table", "drop a table that no query reads", _drop_table)
+    made.add_argument("table")
+
     _format(verb("queries", "list the standing queries", _queries))
 
     made = verb("late", "print the rows that were not taken, with the reason", _late)
-    made.add_argument("stream")
+    made.add_argument("stream", help="a stream, or a table that a streaming DataFrame changes")
     _format(made)
 
     verb("vacuum", "remove expired and orphaned files", _vacuum)

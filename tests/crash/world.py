@@ -16,11 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 import weir
+from tests.oracle.plain_tables import Change, table_at
+from weir.algebra.schema import ENDLESS_US
+from weir.answer.table_versions import shown_at, versions
 from weir.store.row_files import arrow_schema, read_table
 from weir.testing import answer, differ
 
 COUNTS = {"trade": 40, "weather": 10, "quote": 5}  # rows of each stream in a batch
 TRADES, REPORTS, QUOTES = COUNTS.values()
+CHANGES = 4  # of the table in a batch: three rows put in, one key taken out
 ROWS = sum(COUNTS.values())
 COLUMNS = {
     "trade": "n bigint, price double, name string, area string, ts timestamp",
@@ -61,12 +65,14 @@ class World:
     batches: int = 0  # pushed so far, ROWS rows each
     late: int = 0
     texts: dict[int, str] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)  # of drivers
 
     def __post_init__(self) -> None:
         self.weir = weir.open(self.folder)
         for name, columns in COLUMNS.items():
             self.weir.stream(name, columns, time="ts", keep="1 hour")
+        self.stock = self.weir.table("stock", "name string, rating bigint", key="name")
         for text in QUERIES:
             self.register(text)
 
@@ -104,10 +110,22 @@ class World:
                 "category": self.random.integers(0, 10, QUOTES).astype(np.int32),
                 "ts": pa.array(times[:: ROWS // QUOTES][:QUOTES], pa.timestamp("us", "UTC")),
             }
+            self.change(begun)
             self.weir.push("quote", pa.table(quotes))
             self.weir.push("weather", pa.table(reports))
             self.weir.push("trade", pa.table(trades))
             self.batches += 1
+
+    def change(self, begun: datetime.datetime) -> None:
+        """Change the table, from just after the newest row of the batch before on."""
+        since_us = round(begun.timestamp() * 1e6) - 999_999 if self.batches else -ENDLESS_US
+        names = [str(name) for name in self.random.permutation(["orange", "lemon", "pear", "fig"])]
+        ratings = [int(rating) for rating in self.random.integers(0, 10, CHANGES - 1)]
+        self.weir.upsert("stock", {"name": names[1:], "rating": ratings})
+        self.weir.delete("stock", names[0])
+        rows = [*zip(names[1:], ratings, strict=True)]
+        self.changes += [Change(self.batches, (row[0],), row, since_us) for row in rows]
+        self.changes.append(Change(self.batches, (names[0],), None, since_us))
 
     def driver(
         self, fault: str | None = None, mark: Path | None = None, log: Path | None = None
@@ -143,6 +161,11 @@ class World:
         for name, table in rows.items():
             taken = table.column("n").to_pylist()
             assert taken == list(range(len(taken))), f"a row of {name} is lost, doubled or out of order"
+        found = versions(w.files, self.stock, w.state, w.state.last)
+        for moment in sorted({c.since_us for c in self.changes}):
+            shown = shown_at(found, self.stock, moment - 1).select(["name", "rating"]).to_pylist()
+            expected = table_at(self.changes, moment, w.state.last).values()
+            assert sorted(tuple(row.values()) for row in shown) == sorted(expected), f"the table at {moment}"
         for id, text in self.texts.items():
             got = w.query(id).fetch()
             expected = answer(text, {}, w.catalog, rows, w.state.now_us or 0)
@@ -154,7 +177,9 @@ class World:
         w = weir.open(self.folder)
         w.state.refresh(w.ledger)
         counts = {name: count * self.batches for name, count in COUNTS.items()}
-        assert w.state.row_counts == counts, "an acknowledged push is missing"
+        assert w.state.row_counts == counts | {"stock changes": CHANGES * self.batches}, (
+            "an acknowledged push is missing"
+        )
         assert w.query(len(QUERIES) - 1).fetch().num_rows > 0, "the join of three streams has nothing to lose"
         for name in COLUMNS:
             assert sum(w.state.late.get(name, {}).values()) == self.late == w.late(name).num_rows

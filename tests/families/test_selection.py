@@ -233,7 +233,7 @@ def test_check_refuses_over_cap_and_over_quota() -> None:
     ).ids.tolist() == [1]  # fmt: skip
 
 
-CATALOG = Catalog({"trade": STREAM}, {"stock": Table("stock", (Column("id", BIGINT),), "id")})
+CATALOG = Catalog({"trade": STREAM}, {"stock": Table("stock", (Column("id", BIGINT),), ("id",))})
 STOCK = Scan(0, "stock", True, "stock", Window())
 ONE = (("one", Literal(1, BIGINT)),)
 

@@ -73,7 +73,7 @@ def random_catalog(
     for name in table_names:
         key = Column("id", rng.choice((STRING, INT, BIGINT)))
         columns = [key, *_columns(rng, rng.randint(1, columns_max - 1))]
-        made_tables[name.lower()] = Table(name, tuple(columns), key=key.name)
+        made_tables[name.lower()] = Table(name, tuple(columns), key=(key.name,))
     return Catalog(made_streams, made_tables)
 
 

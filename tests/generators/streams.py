@@ -52,7 +52,7 @@ def random_rows(
         n = len(keys)
     columns: list[pa.Array] = []
     for column in relation.columns:
-        if isinstance(relation, Table) and column.name == relation.key:
+        if isinstance(relation, Table) and column.name in relation.key:
             columns.append(keys)
         elif isinstance(relation, Stream) and column.name == relation.time:
             times = random_times(rng, n, order, start_us, span_us)
@@ -130,7 +130,8 @@ def _values(
 
 
 def _unique_keys(table: Table, n: int, rng: np.random.Generator) -> pa.Array:
-    column = table.column(table.key)
-    assert column is not None, f"table {table.name} has no column {table.key}"
+    (key,) = table.key
+    column = table.column(key)
+    assert column is not None, f"table {table.name} has no column {key}"
     pool = pa.array([*domains.ordinary(column.type), *domains.extreme(column.type)], arrow_type(column.type)).unique()
     return pool.take(pa.array(rng.permutation(len(pool))[:n]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.sql.market import CATALOG, lowered
@@ -63,7 +65,9 @@ def test_pattern_of_a_query(sql: str, pattern: UpdatePattern) -> None:
 
 def test_a_join_with_a_retroactive_table_is_strict() -> None:
     root = lowered("SELECT t.name FROM trade t, stock s WHERE t.name = s.symbol AND s.rating > 3").root
-    assert pattern_of(root, CATALOG, retroactive={"stock"}) is STR
+    changing = replace(CATALOG, tables={"stock": replace(CATALOG.tables["stock"], retroactive=True)})
+    assert pattern_of(root, changing) is STR
+    assert pattern_of(root, CATALOG) is WKS
 
 
 def test_every_edge_of_a_plan() -> None:

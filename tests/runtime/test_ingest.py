@@ -14,7 +14,7 @@ from weir.runtime.loop import run_batch
 from weir.testing.direct import DirectJobs, DirectWeir
 
 STREAM = Stream("s", (Column("name", STRING), Column("ts", TIMESTAMP), Column("other", STRING)), "ts", None)
-TASK = IngestTask("", 0, {"s": STREAM}, {}, 10**12, None)
+TASK = IngestTask("", 0, {"s": STREAM}, {}, 10**12, {})
 BAD = (b"\xff", b"A\xc3", b"\xed\xa0\x80", b"\xf8abc")
 
 

@@ -43,6 +43,21 @@ def test_a_large_push_is_spread_over_batches(tmp_path: Path) -> None:
     assert source.latestOffset(offset, ReadMaxRows(10)) == offset
 
 
+def test_changes_of_a_table_are_not_spread(tmp_path: Path) -> None:
+    source = reader(tmp_path, [3])
+    inbox = Inbox(LocalFiles(tmp_path))
+    for stream, rows in (("t changes", 4), ("t changes", 4), ("t changes", 25), ("s", 12), ("t changes", 1), ("s", 1)):
+        inbox.push(stream, pa.table({"a": list(range(rows))}))
+    offset, seen = source.initialOffset(), []
+    for _ in range(6):
+        end = source.latestOffset(offset, ReadMaxRows(10))
+        seen.append([(t, s, n) for t, s, n in taken(source, offset, end)])
+        offset = end
+    counted = [{t: sum(n for u, _, n in batch if u == t) for t, _, _ in batch} for batch in seen]
+    assert counted == [{0: 3, 1: 4}, {2: 4}, {3: 25}, {4: 10}, {4: 2, 5: 1, 6: 1}, {}]
+    assert source.latestOffset({"ticket": 0, "row": 0}, ReadAllAvailable()) == {"ticket": 7, "row": 0}
+
+
 def test_everything_at_once_if_spark_asks_for_it(tmp_path: Path) -> None:
     source = reader(tmp_path, [30, 30])
     assert source.latestOffset({"ticket": 0, "row": 0}, ReadAllAvailable()) == {"ticket": 2, "row": 0}

@@ -67,7 +67,7 @@ def test_what_was_pushed_to_a_stream_that_was_dropped_is_consumed(direct: Direct
     tickets = [w.push("S", rows(1, 2, at=1)), w.push("R", rows(3, at=1))]
     w.drop_stream("S")
     dropped = frozenset(name.lower() for name in w.catalog.dropped)
-    task = IngestTask(w.files.location, 0, dict(w.catalog.streams), {}, 10**16, None, dropped)
+    task = IngestTask(w.files.location, 0, dict(w.catalog.streams), {}, 10**16, {}, dropped)
     for taken, reported in ((tickets, [("R", 1)]), (tickets[:1], [("", 0)])):
         pushed = [w.inbox.ticket(number) for number in taken]
         refs = [

@@ -47,7 +47,7 @@ WEATHER = Stream(
     time="ts",
     keep_us=None,
 )
-STOCK = Table("stock", (Column("symbol", STRING), Column("company", STRING), Column("rating", INT)), key="symbol")
+STOCK = Table("stock", (Column("symbol", STRING), Column("company", STRING), Column("rating", INT)), key=("symbol",))
 CATALOG = Catalog({"trade": TRADE, "weather": WEATHER}, {"stock": STOCK})
 
 

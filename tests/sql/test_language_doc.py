@@ -65,7 +65,11 @@ def test_the_catalog_that_is_shown() -> None:
 
 def test_the_refusal_that_is_shown() -> None:
     with pytest.raises(RegisterError) as caught:
-        classify(lowered("SELECT symbol FROM stock"), CATALOG, SETTINGS)
+        classify(
+            lowered("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM trade UNION SELECT t.price)"),
+            CATALOG,
+            SETTINGS,
+        )
     assert str(caught.value) in TEXT
 
 

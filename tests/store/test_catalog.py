@@ -16,7 +16,7 @@ from weir.store.files import Files, ObjectFiles
 COLUMNS = (Column("Name", STRING), Column("price", decimal(10, 2)), Column("ts", TIMESTAMP))
 TRADE = Stream("Trade", COLUMNS, "ts", 3_600_000_000, 5_000_000, "spark")
 EVER = Stream("ever", COLUMNS, "ts", None)
-STOCK = Table("stock", (Column("symbol", STRING), Column("n", BIGINT)), "symbol")
+STOCK = Table("stock", (Column("symbol", STRING), Column("n", BIGINT)), ("symbol",))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_saying_the_same_again_does_nothing(files: Files) -> None:
         replace(TRADE, columns=COLUMNS[1:]),
         replace(TRADE, name="TRADE"),
         replace(TRADE, future_us=1),
-        Table("trade", COLUMNS, "Name"),
+        Table("trade", COLUMNS, ("Name",)),
     ],
 )
 def test_a_definition_never_changes(files: Files, other: Stream | Table) -> None:

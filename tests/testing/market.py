@@ -45,7 +45,7 @@ TRADE = Stream(
     keep_us=None,
 )
 QUOTE = Stream("quote", (Column("name", STRING), Column("bid", BIGINT), Column("ts", TIMESTAMP)), "ts", 60 * SECOND)
-STOCK = Table("stock", (Column("name", STRING), Column("company", STRING)), key="name")
+STOCK = Table("stock", (Column("name", STRING), Column("company", STRING)), key=("name",))
 CATALOG = Catalog({"trade": TRADE, "quote": QUOTE}, {"stock": STOCK})
 
 

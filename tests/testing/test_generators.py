@@ -188,7 +188,7 @@ def test_duplicates_are_whole_rows() -> None:
 def test_tables_have_unique_keys() -> None:
     catalog = random_catalog(3, tables=2)
     for table in catalog.tables.values():
-        keys = random_rows(table, 20, 3).column(table.key)
+        keys = random_rows(table, 20, 3).column(table.key[0])
         assert keys.null_count == 0
         assert len(keys.unique()) == len(keys) > 10
 

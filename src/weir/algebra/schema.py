@@ -91,15 +91,42 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table beside the streams."""
+    """A table beside the streams. A row of it holds from one change of its key to the next: it has versions.
+
+    What is stored are the changes: rows of a stream that users do not see (`changes`).
+    """
 
     name: str
     columns: tuple[Column, ...]
-    key: str
+    key: tuple[str, ...]  # names of the columns that identify a row
+    time: str | None = None  # a timestamp from which a change holds; None: from the batch that takes it
+    retroactive: bool = False  # whether a change also counts for rows of streams that came before it
+    source: str = "push"  # "push" (upsert and delete) or "spark" (a streaming DataFrame of changes given at run time)
 
     def column(self, name: str) -> Column | None:
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
+
+    @property
+    def changes(self) -> Stream:
+        """The stream of its changes; they never expire, and their times say nothing about the clock."""
+        columns = (*self.columns, Column(CHANGE_DELETES, BOOLEAN))
+        if self.time is None:
+            columns += (Column(CHANGE_TIME, TIMESTAMP),)
+        return Stream(self.name + CHANGES, columns, self.time or CHANGE_TIME, None, ENDLESS_US, self.source)
+
+
+ENDLESS_US = 2**62  # later than all times; what has no end ends then
+
+# Blanks keep these apart from all names that users give.
+CHANGES = " changes"  # behind the name of a table: that of the stream of its changes
+CHANGE_DELETES = "weir deletes"  # a column of changes: whether the key is deleted
+CHANGE_TIME = "weir from"  # a column of changes, if the table has no time of its own: since when a change holds
+
+
+def is_changes(stream: str) -> bool:
+    """Whether a stream's name is that of a table's changes."""
+    return stream.endswith(CHANGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +135,13 @@ class Catalog:
 
     streams: Mapping[str, Stream] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
-    dropped: frozenset[str] = frozenset()  # names, as they were defined, of streams that are gone
+    dropped: frozenset[str] = frozenset()  # names, as they were defined, of streams (and of changes) that are gone
     changes: int = 0  # how often a definition was changed or dropped: what was planned before is planned again
 
     def relation(self, name: str) -> Stream | Table | None:
         folded = name.lower()
         return self.streams.get(folded) or self.tables.get(folded)
+
+    def fed(self) -> dict[str, Stream]:
+        """Everything that rows come in for: the streams, and the changes of the tables."""
+        return dict(self.streams) | {t.changes.name.lower(): t.changes for t in self.tables.values()}

@@ -1,4 +1,4 @@
-"""DataFusion, which groups, sorts and slides windows for finishes (docs/decisions/0015).
+"""DataFusion, which groups, sorts and slides windows for finishes (docs/decisions/0016).
 
 A statement is made of names and of constants that this package writes itself; a user's text never reaches it. Rows are
 handed over and come back as Arrow. Doubles are made alike first (`alike`): one NaN, no −0, so that grouping and

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
-from weir.algebra.schema import Stream
+from weir.algebra.schema import TIMESTAMP, Stream, Table
+from weir.answer import table_versions
 from weir.answer.finish import finished
 from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import EXAMINED_MAX, recompute
@@ -29,7 +30,8 @@ from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
 from weir.families.query_parts import columns_of, condition_of
 from weir.plan.cores import Cores
-from weir.plan.from_rows import NOW
+from weir.plan.finishes import Versions, spelt
+from weir.plan.from_rows import LIFETIME, NOW
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
@@ -85,6 +87,7 @@ class Standing:
     registry_number: int
     cores: tuple[StandingCore, ...]
     parts: Cores
+    tables: Mapping[str, Table]  # that it reads, by lower-case name
 
 
 @dataclass(frozen=True)
@@ -223,17 +226,34 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
     Results of a core are in the order in which rows of its first source arrived, then those of its second, and so on.
     """
     tau_us = moment(state, at_us)
-    return _finished(standing, _answers(standing, files, state, tau_us, state.last), tau_us)
+    answers = _answers(standing, files, state, tau_us, state.last)
+    return _finished(standing, files, state, answers, Token(state.last, tau_us))
 
 
 def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch: int) -> list[Answer]:
     return [answer_at(core, files, state, tau_us=tau_us, batch=batch) for core in standing.cores]
 
 
-def _finished(standing: Standing, answers: Sequence[Answer], tau_us: int) -> pa.Table:
-    constants = {**standing.constants, NOW: tau_us}
+def _finished(standing: Standing, files: Files, state: State, answers: Sequence[Answer], seen: Token) -> pa.Table:
+    """The answer that the results of all cores make, as of a moment."""
+    constants = {**standing.constants, NOW: seen.tau_us}
     tables = [project(core, a.views, a.ids, constants) for core, a in zip(standing.cores, answers, strict=True)]
-    return finished(standing.parts.finish, tables, standing.query.output, constants)
+
+    def versions(asked: Versions) -> pa.Table:
+        return _versions(standing.tables[asked.table.lower()], asked, files, state, seen)
+
+    return finished(standing.parts.finish, tables, standing.query.output, constants, versions)
+
+
+def _versions(table: Table, asked: Versions, files: Files, state: State, seen: Token) -> pa.Table:
+    """The rows of a table: those that are shown at τ, or all with their lifetimes, to be met by rows of streams."""
+    found = table_versions.versions(files, table, state, seen.batch)
+    if not asked.has_lifetimes:
+        found = table_versions.shown_at(found, table, seen.tau_us)
+    columns = {spelt(asked.source, column.name): found.column(column.name) for column in asked.columns}
+    for name, edge in zip(LIFETIME, (table_versions.FROM_US, table_versions.TO_US), strict=True):
+        columns[spelt(asked.source, name)] = found.column(edge).cast(arrow_type(TIMESTAMP))
+    return pa.table(columns)
 
 
 def changes(standing: Standing, files: Files, state: State, after: Token | None) -> Changes:
@@ -256,9 +276,10 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
         ) from None
     new = _answers(standing, files, state, now.tau_us, now.batch)
     if standing.parts.is_additive:
-        came, went = (_finished(standing, _only(*pair), now.tau_us) for pair in ((new, old), (old, new)))
+        pairs = ((new, old), (old, new))
+        came, went = (_finished(standing, files, state, _only(*pair), now) for pair in pairs)
     else:
-        before, after_ = _finished(standing, old, after.tau_us), _finished(standing, new, now.tau_us)
+        before, after_ = (_finished(standing, files, state, *part) for part in ((old, after), (new, now)))
         came, went = less(after_, before), less(before, after_)
     return Changes(came, went, str(now))
 

@@ -65,7 +65,10 @@ class Library:
             StandingCore(id + k * group.count, id, core, seen, constants, group.number)
             for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
         ]
-        return Standing(id, planned.query, constants, group.number, tuple(cores), parts)
+        catalog = self.catalog_log.known(group.catalog)
+        read = {s.relation.lower() for s in planned.query.sources if s.is_table}
+        tables = {name: catalog.tables[name] for name in read}
+        return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables)
 
     def planned(self, id: int) -> Planned:
         """The query as it was planned, for `explain`."""
@@ -159,6 +162,21 @@ class Library:
                 stands = ~np.isin(ids, dropped, assume_unique=True)
                 if stands.any():
                     yield ids[stands], self._readable(group), self.registry.constants(group).filter(pa.array(stands))
+
+    def reading_table(self, table: str) -> list[np.ndarray]:
+        """The ids of standing queries that read a table, by group."""
+        self.registry.refresh()
+        dropped = self.registry.dropped()
+        found = []
+        for group in self.registry.groups():
+            if table.lower() not in group.shape_text.lower():
+                continue
+            planned = self._readable(group)
+            sources = () if planned is None else planned.query.sources
+            if planned is None or any(s.is_table and s.relation.lower() == table.lower() for s in sources):
+                ids = np.arange(group.first_id, group.first_id + group.count)
+                found.append(np.setdiff1d(ids, dropped, assume_unique=True))
+        return found
 
     def listing(self, state: State) -> pa.Table:
         """All standing queries, a row each."""

@@ -22,7 +22,7 @@ from weir.plan.from_rows import NoFinishError
 from weir.plan.window_limits import check_window
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
-from weir.sql.position import keyword_start, start_of
+from weir.sql.position import keyword_start
 from weir.sql.position import refuse as refusal_at
 
 _EXECUTED = "docs/language.md says what is"
@@ -38,6 +38,11 @@ class Classified:
     refusals: tuple[tuple[str, str], ...]  # (form, reason)
 
     @property
+    def is_taken(self) -> bool:
+        """Whether every core is taken; a query of tables alone has none."""
+        return self.parts is not None and len(self.seen) == len(self.parts.cores)
+
+    @property
     def family(self) -> str:
         """The forms that run it, for people; "" when it cannot be run."""
         return ", ".join(dict.fromkeys(self.forms))
@@ -47,7 +52,7 @@ def classify(query: Query, catalog: Catalog, settings: Settings, *, refuse: bool
     """How the query is run; RegisterError if it cannot be, unless `refuse` is false."""
     found = _classified(query, catalog)
     if refuse:
-        if not found.seen:
+        if not found.is_taken:
             raise refused(query, found.refusals)
         check_windows(query, catalog, settings)
     return found
@@ -105,7 +110,8 @@ def refused(query: Query, refusals: Sequence[tuple[str, str]]) -> RegisterError:
 
 
 def _window_start(parsed: Parsed, scan: Scan) -> int | None:
-    tables = sorted(parsed.ast.find_all(exp.Table), key=lambda t: start_of(t) or 0)
-    own = parsed.window_of(tables[scan.source]) if scan.source < len(tables) else None
+    named = (t for t in parsed.ast.find_all(exp.Table) if t.name.lower() == scan.relation.lower())
+    windows = (parsed.window_of(t) for t in named if scan.alias in (t.alias, scan.relation))
+    own = next((window for window in windows if window is not None), None)
     clause = own or parsed.window
     return None if clause is None else clause.start

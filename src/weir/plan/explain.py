@@ -31,7 +31,7 @@ def explain(query: Query, catalog: Catalog, classified: Classified, details: Map
 
     def note(node: Node) -> str:
         if isinstance(node, Scan) and node.is_table:
-            return "-- NRR"
+            return "-- relation" if catalog.tables[node.relation.lower()].retroactive else "-- NRR"
         return f"-- {pattern_of(node, catalog).name}"
 
     lines = ["query: " + " ".join(query.text.split()), "plan:"]
@@ -49,6 +49,8 @@ def explain(query: Query, catalog: Catalog, classified: Classified, details: Map
 
 def _source(scan: Scan, catalog: Catalog) -> str:
     if scan.is_table:
+        if catalog.tables[scan.relation.lower()].retroactive:
+            return f"table {scan.relation}, retroactive: all rows meet the versions that are valid at the answer's time"
         return f"table {scan.relation}, non-retroactive: a row meets the version that was valid at its time"
     stream = catalog.streams[scan.relation.lower()]
     kept = "for ever" if stream.keep_us is None else length_text(stream.keep_us)

@@ -222,11 +222,10 @@ class FromRows(ABC):
             return self._outer(node, conditions, wanted)
         rows: Finish
         if isinstance(node, Scan):
-            raise NoFinishError(f"the table '{node.relation}'")
             mentioned = dict.fromkeys([*wanted, *refs_of(conditions)])
             columns = tuple(Column(ref.name, ref.type) for ref in mentioned)
             rows = Versions(node.source, node.relation, columns, dated)
-        if isinstance(node, Derived):
+        elif isinstance(node, Derived):
             inner = output(node.child)
             refs = [ColumnRef(OWN, name, column.type) for name, column in zip(inner, node.columns, strict=True)]
             named = [(spelt(node.source, c.name), ref) for c, ref in zip(node.columns, refs, strict=True)]

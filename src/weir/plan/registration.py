@@ -100,12 +100,10 @@ def plan_registration(
         shape = replace(shape, query=lower_shape(shape.text, shape.types, catalog, settings))
     classified = classify(shape.query, catalog, settings, refuse=False)
     if refuse:
-        if not classified.seen:
+        if not classified.is_taken:
             raise refused(query, classified.refusals)
         check_windows(query, catalog, settings)
     streams = {s.relation.lower(): catalog.streams[s.relation.lower()] for s in query.sources if not s.is_table}
-    if not streams:
-        raise RegisterError("a standing query reads at least one stream, this one reads only tables")
     return Registration(query, classified, shape, streams, settings)
 
 
@@ -113,7 +111,7 @@ def stored_shape(text: str, types: Sequence[DataType], catalog: Catalog, setting
     """A shape that was registered, as it is run."""
     query = lower_shape(text, types, catalog, settings)
     classified = classify(query, catalog, settings, refuse=False)
-    assert classified.seen, f"'{text}' was registered, yet cannot be run: {classified.refusals}"
+    assert classified.is_taken, f"'{text}' was registered, yet cannot be run: {classified.refusals}"
     return Planned(query, classified)
 
 

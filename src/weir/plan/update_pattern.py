@@ -10,7 +10,7 @@ input's pattern on; (2) a merge-union has the worse of its inputs; (3) join, int
 are STR if an input is, else WK; (4) group-by is always WK; (5) negation and a join with a retroactive table are
 always STR. UPA leaves monotonic inputs out: here a join, union, intersection or DISTINCT of monotonic inputs
 is monotonic (no result of it can end either). A row-count window is STR: when its rows leave depends on arrivals
-(section 7). Tables are non-retroactive unless they are named as retroactive. Cost: linear in the plan.
+(section 7). Which tables are retroactive the catalog says. Cost: linear in the plan.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class UpdatePattern(enum.IntEnum):
     STR = 3
 
 
-def pattern_of(node: Node, catalog: Catalog, retroactive: Collection[str] = ()) -> UpdatePattern:
-    """The pattern on the edge above a node; `retroactive` are lower-case names of tables that change the past."""
+def pattern_of(node: Node, catalog: Catalog) -> UpdatePattern:
+    """The pattern on the edge above a node."""
     if isinstance(node, Scan):
         return _leaf(node, catalog)
-    below = [pattern_of(child, catalog, retroactive) for child in inputs(node)]
+    below = [pattern_of(child, catalog) for child in inputs(node)]
     if _looks_around(node):
         return UpdatePattern.STR
     if isinstance(node, (Select, Project)):  # rule 1
@@ -77,7 +77,7 @@ def pattern_of(node: Node, catalog: Catalog, retroactive: Collection[str] = ()) 
     if isinstance(node, OuterJoin):  # a row without a partner is a negation
         return _weak(below) if node.kind == "semi" else UpdatePattern.STR
     assert isinstance(node, Join)
-    return _join(node, catalog, retroactive)
+    return _join(node, catalog)
 
 
 def _looks_around(node: Node) -> bool:
@@ -104,15 +104,15 @@ def _weak(below: Collection[UpdatePattern]) -> UpdatePattern:
     return max(*below, UpdatePattern.WK)
 
 
-def _join(node: Join, catalog: Catalog, retroactive: Collection[str]) -> UpdatePattern:
+def _join(node: Join, catalog: Catalog) -> UpdatePattern:
     streams: list[UpdatePattern] = []
     for child in node.children:
         leaf = _only_scan(child)
         if leaf is not None and leaf.is_table:
-            if leaf.relation.lower() in retroactive:  # rule 5
+            if catalog.tables[leaf.relation.lower()].retroactive:  # rule 5
                 return UpdatePattern.STR
             continue  # rule 1: a non-retroactive table leaves the pattern as it is
-        streams.append(pattern_of(child, catalog, retroactive))
+        streams.append(pattern_of(child, catalog))
     if not streams:
         return UpdatePattern.STR
     return streams[0] if len(streams) == 1 else _weak(streams)  # rules 1 and 3

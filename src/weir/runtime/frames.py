@@ -36,24 +36,24 @@ STATEFUL = frozenset(
 _NAMED = "HasStreamingSourceIdentifyingName"  # the trait of sources that have a name
 
 
-def check_frame(frame: Any, stream: str) -> None:
-    """StreamError unless the DataFrame can feed a stream."""
+def check_frame(frame: Any, name: str, what: str = "stream") -> None:
+    """StreamError unless the DataFrame can feed a stream, or a table (`what`)."""
     if not getattr(frame, "isStreaming", False):
         raise StreamError(
-            f"the DataFrame given for stream '{stream}' is not streaming, expected one from spark.readStream",
+            f"the DataFrame given for {what} '{name}' is not streaming, expected one from spark.readStream",
             hint="read it with spark.readStream…, or define columns and push its rows",
         )
     if not hasattr(frame, "_jdf"):
         raise StreamError(
-            f"the DataFrame given for stream '{stream}' is of a remote session (Spark Connect), expected a classic one",
+            f"the DataFrame given for {what} '{name}' is of a remote session (Spark Connect), expected a classic one",
             hint="run the job in a process with a session of its own: SparkSession.builder.master(…)",
         )
     for node in _nodes(frame._jdf.queryExecution().analyzed()):
-        name = str(node.nodeName())
-        if node.isStreaming() and (name in STATEFUL or (name == "Join" and _is_of_streams(node))):
-            what = "joins two streams" if name == "Join" else f"keeps state ({name})"
+        kind = str(node.nodeName())
+        if node.isStreaming() and (kind in STATEFUL or (kind == "Join" and _is_of_streams(node))):
+            does = "joins two streams" if kind == "Join" else f"keeps state ({kind})"
             raise StreamError(
-                f"the DataFrame given for stream '{stream}' {what}, which cannot be part of Weir's own query",
+                f"the DataFrame given for {what} '{name}' {does}, which cannot be part of Weir's own query",
                 hint="give Weir the rows as they come, and write the aggregation or join as a standing query; or run "
                 "it as a query of its own, into a table or topic, and read that",
             )

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import Kind, Stream
+from weir.algebra.schema import CHANGE_DELETES, ENDLESS_US, Catalog, Kind, Stream
 from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.runtime.sources import struct_name
 from weir.store.files import Files, open_files
+from weir.store.ledger import Plan
 from weir.store.row_files import REASON, arrow_schema, read_table, times_us, write_table
 
 REPORT_DDL = (
@@ -28,7 +29,7 @@ REPORT_DDL = (
 )
 REPORT = schema_of(REPORT_DDL)
 RESERVED = -(2**63)
-REASONS = ("", "late", "future", "null time", "reserved value", "not UTF-8")
+REASONS = ("", "late", "future", "null time", "reserved value", "not UTF-8", "null key", "unknown operation")
 NOT_UTF8 = REASONS.index("not UTF-8")
 LOOKED_THROUGH = 64  # texts that are looked at one by one, once Arrow has said that some of them are wrong
 
@@ -42,8 +43,26 @@ class IngestTask:
     streams: Mapping[str, Stream]  # by lower-case name
     floors_us: Mapping[str, int | None]
     wall_us: int
-    stamp_us: int | None  # arrival clock: every row gets this time
+    stamps_us: Mapping[str, int]  # by stream: the time that every row gets; of other streams rows bring theirs
     dropped: frozenset[str] = frozenset()  # streams whose rows are not wanted any more, in lower case
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stream: of tables' changes, the table's key
+
+
+def stamps_us(plan: Plan, catalog: Catalog, clock: str) -> dict[str, int]:
+    """By stream, the time that the batch gives to all its rows, from what its plan pinned.
+
+    On the arrival clock rows of streams have that of the batch. Changes of a table without a time hold from there,
+    too. On the event clock rows with the time `now` have come before: only retroactive tables change what they meet.
+    Before any row came, changes have always held.
+    """
+    stamps = {}
+    if clock == "arrival" and plan.now_us is not None:
+        stamps = {s.name: plan.now_us for s in catalog.streams.values()}
+    for table in catalog.tables.values():
+        if table.time is None:
+            is_after = clock == "event" and not table.retroactive
+            stamps[table.changes.name] = -ENDLESS_US if plan.now_us is None else plan.now_us + is_after
+    return stamps
 
 
 def judge(
@@ -53,15 +72,16 @@ def judge(
 
     `is_checked`: all texts are known to be UTF-8, as those of pushes are.
     """
-    if task.stamp_us is not None:
-        stamp = pa.repeat(pa.scalar(task.stamp_us, pa.int64()).cast(pa.timestamp("us", "UTC")), rows.num_rows)
+    stamp_us = task.stamps_us.get(stream.name)
+    if stamp_us is not None:
+        stamp = pa.repeat(pa.scalar(stamp_us, pa.int64()).cast(pa.timestamp("us", "UTC")), rows.num_rows)
         rows = rows.set_column(rows.schema.get_field_index(stream.time), rows.schema.field(stream.time), stamp)
     times = times_us(rows, stream)
     unknown = pc.is_null(times).to_numpy(zero_copy_only=False)
     t = pc.fill_null(times, 0).to_numpy()
     floor = task.floors_us.get(stream.name)
     reasons = np.zeros(rows.num_rows, np.int8)
-    if task.stamp_us is None:  # a row stamped on arrival is neither late nor early
+    if stamp_us is None:  # a row stamped on arrival is neither late nor early
         if floor is not None:
             reasons[t < floor] = 1
         reasons[t > task.wall_us + stream.future_us] = 2
@@ -76,6 +96,8 @@ def judge(
         elif column.type.kind is Kind.STRING and not is_checked:
             for chunk, first in _chunks(rows.column(column.name)):
                 reasons[[first + k for k in _not_utf8(chunk, 0)]] = NOT_UTF8
+    if stream.name in task.keys and not is_checked:
+        _judge_changes(rows, t, stamp_us is None, task.keys[stream.name], reasons)
     if not reasons.any():
         return rows, None, {}
     rejected = reasons != 0
@@ -85,6 +107,18 @@ def judge(
     late = late.append_column(REASON, pa.array(np.array(REASONS)[reasons[rejected]]))
     counts = {reason: int((reasons == k).sum()) for k, reason in enumerate(REASONS) if k and (reasons == k).any()}
     return rows.filter(pa.array(~rejected)), late, counts
+
+
+def _judge_changes(
+    rows: pa.Table, times: np.ndarray, has_own_times: bool, key: tuple[str, ...], reasons: np.ndarray
+) -> None:
+    """Note the changes of a table that `upsert` and `delete` would have refused."""
+    if has_own_times:
+        reasons[times >= ENDLESS_US] = REASONS.index("future")
+        reasons[(reasons == 0) & (times <= -ENDLESS_US)] = REASONS.index("late")
+    for name in key:
+        reasons[rows.column(name).is_null().to_numpy()] = REASONS.index("null key")
+    reasons[rows.column(CHANGE_DELETES).is_null().to_numpy()] = REASONS.index("unknown operation")
 
 
 def _chunks(column: pa.ChunkedArray) -> Iterator[tuple[pa.Array, int]]:
@@ -116,11 +150,11 @@ def _not_utf8(texts: pa.Array, first: int) -> Iterator[int]:
 
 def _readable(rows: pa.Table) -> pa.Table:
     """Rows whose texts can be read: bytes that are not UTF-8 are shown as U+FFFD."""
-    for at, field in enumerate(rows.schema):
-        if pa.types.is_string(field.type):
+    for at, column in enumerate(rows.schema):
+        if pa.types.is_string(column.type):
             data = rows.column(at).cast(pa.binary()).to_pylist()
             texts = [None if one is None else one.decode(errors="replace") for one in data]
-            rows = rows.set_column(at, field, pa.array(texts, pa.string()))
+            rows = rows.set_column(at, column, pa.array(texts, pa.string()))
     return rows
 
 

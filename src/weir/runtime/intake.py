@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from weir.algebra.schema import (
     DataType,
     Kind,
     Stream,
+    Table,
     decimal,
 )
 from weir.errors import PushError, QueryError, RunError, StreamError, WeirError, did_you_mean
@@ -56,6 +58,7 @@ _UNITS_US = {
 }
 
 
+NAME_MAX = 128  # characters of the name of a stream or table
 _COMMA = re.compile(r",(?![^(]*\))(?=(?:[^']*'[^']*')*[^']*$)")  # neither in brackets nor in quotes
 _COLUMN = re.compile(
     r"\s*(?P<name>[A-Za-z_]\w*)\s+(?P<type>[A-Za-z]+)\s*(?:\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))?"
@@ -147,6 +150,28 @@ def expect_text(given: object, what: str, error: type[WeirError]) -> None:
         raise error(f"{what} is {given!r}, expected a text")
 
 
+def expect_name(given: object, what: str, error: type[WeirError]) -> None:
+    """Refuse what is no plain name."""
+    expect_text(given, f"the name of a {what}", error)
+    assert isinstance(given, str)
+    if not given.isidentifier() or not given.isascii() or len(given) > NAME_MAX:
+        raise error(f"'{given}' is not a {what} name", hint=f"use letters, digits and underscores, at most {NAME_MAX}")
+
+
+def time_column(name: str, columns: Sequence[Column], time: str, what: str) -> Column:
+    """The column that is named as the time of a stream or table."""
+    expect_text(time, f"time of {what} '{name}'", StreamError)
+    found = next((c for c in columns if c.name.lower() == time.lower()), None)
+    names = [c.name for c in columns]
+    if found is None:
+        raise StreamError(
+            f"time column '{time}' is not in {what} '{name}' ({', '.join(names)})", hint=did_you_mean(time, names)
+        )
+    if found.type.kind is not Kind.TIMESTAMP:
+        raise StreamError(f"time column '{time}' of {what} '{name}' is {found.type}, expected timestamp")
+    return found
+
+
 def _expect_names(names: Iterable[object], what: str, error: type[WeirError]) -> None:
     for name in names:
         expect_text(name, f"the name of a column in {what}", error)
@@ -221,8 +246,13 @@ def _with_nan(table: pa.Table, frame: pd.DataFrame) -> pa.Table:
     return table
 
 
-def rows_for(given: Any, stream: Stream, *, is_stamped: bool = False) -> pa.Table:
-    """Rows with exactly the stream's columns and types; names in any case and order, optional ones may be missing.
+@dataclass(frozen=True, slots=True)
+class Keys(Table):
+    """A table without the columns that a deletion does not name."""
+
+
+def rows_for(given: Any, stream: Stream | Table, *, is_stamped: bool = False) -> pa.Table:
+    """Rows with exactly the relation's columns and types; names in any case and order, optional ones may be missing.
 
     `is_stamped`: rows get their time when they arrive, so they need not bring one.
     """
@@ -235,11 +265,11 @@ def rows_for(given: Any, stream: Stream, *, is_stamped: bool = False) -> pa.Tabl
     for name in by_name:
         if stream.column(name) is None:
             raise PushError(
-                f"column '{by_name[name]}' is not in stream '{stream.name}' ({names})",
+                f"column '{by_name[name]}' is not in {_named(stream)} ({names})",
                 hint=did_you_mean(name, [c.name for c in stream.columns]),
             )
     if len(by_name) != table.num_columns:
-        raise PushError(f"a column occurs twice in rows for stream '{stream.name}'")
+        raise PushError(f"a column occurs twice in rows for {_named(stream)}")
     arrays = []
     missing = []
     for column in stream.columns:
@@ -255,20 +285,30 @@ def rows_for(given: Any, stream: Stream, *, is_stamped: bool = False) -> pa.Tabl
     try:
         rows.validate(full=True)
     except pa.ArrowInvalid as wrong:  # texts that are no UTF-8, say: Arrow takes them, queries could not read them
-        raise PushError(f"rows for stream '{stream.name}' are not valid: {wrong}", hint="nothing was taken") from wrong
+        raise PushError(f"rows for {_named(stream)} are not valid: {wrong}", hint="nothing was taken") from wrong
     return rows
 
 
-def _rows(given: Any, stream: Stream) -> pa.Table:
-    return as_table(given, f"rows for stream '{stream.name}'", PushError, nan_is_null=True)
+def _kind(relation: Stream | Table) -> str:
+    return "table" if isinstance(relation, Table) else "stream"
 
 
-def _missing(column: Column, stream: Stream, row: int | None = None) -> PushError:
-    what = "its time" if column.name == stream.time else "which the stream has"
+def _named(relation: Stream | Table) -> str:
+    return f"{'the keys of ' if isinstance(relation, Keys) else ''}{_kind(relation)} '{relation.name}'"
+
+
+def _rows(given: Any, stream: Stream | Table) -> pa.Table:
+    return as_table(given, f"rows for {_named(stream)}", PushError, nan_is_null=True)
+
+
+def _missing(column: Column, stream: Stream | Table, row: int | None = None) -> PushError:
+    what = "its time" if column.name == stream.time else f"which the {_kind(stream)} has"
+    define = f", or define the column as `{column.name} {column.type} null` or with a default"
+    must = isinstance(stream, Table) and column.name in (*stream.key, stream.time)
     return PushError(
-        f"{'the rows' if row is None else f'row {row} (counted from 0)'} for stream '{stream.name}' "
+        f"{'the rows' if row is None else f'row {row} (counted from 0)'} for {_named(stream)} "
         f"{'do' if row is None else 'does'} not have column '{column.name}', {what}",
-        hint=f"give it (None is NULL), or define the column as `{column.name} {column.type} null` or with a default",
+        hint="give it" + ("" if must else f" (None is NULL){define}"),
     )
 
 
@@ -286,12 +326,12 @@ def default_scalar(value: object, type_: DataType) -> pa.Scalar:
     return pa.scalar(value).cast(arrow_type(type_))
 
 
-def _from_dicts(given: Sequence[Any], stream: Stream, is_stamped: bool) -> pa.Table:
+def _from_dicts(given: Sequence[Any], stream: Stream | Table, is_stamped: bool) -> pa.Table:
     if not all(isinstance(r, Mapping) for r in given):
         odd = next(r for r in given if not isinstance(r, Mapping))
-        raise PushError(f"a row for stream '{stream.name}' is a {type(odd).__name__}, expected a dict")
+        raise PushError(f"a row for {_named(stream)} is a {type(odd).__name__}, expected a dict")
     names = list(dict.fromkeys(k for r in given for k in r))
-    _expect_names(names, f"rows for stream '{stream.name}'", PushError)
+    _expect_names(names, f"rows for {_named(stream)}", PushError)
     arrays = []
     for name in names:
         column = stream.column(name)
@@ -309,17 +349,17 @@ def _from_dicts(given: Sequence[Any], stream: Stream, is_stamped: bool) -> pa.Ta
             arrays.append(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError) as wrong:
             expected = column.type if column else "one type"
-            raise PushError(f"column '{name}' of stream '{stream.name}' expects {expected}: {wrong}") from wrong
+            raise PushError(f"column '{name}' of {_named(stream)} expects {expected}: {wrong}") from wrong
     return pa.table(arrays, names=names) if names else pa.table({stream.columns[0].name: pa.nulls(len(given))})
 
 
-def _cast(values: pa.ChunkedArray, column: Column, stream: Stream) -> pa.ChunkedArray:
+def _cast(values: pa.ChunkedArray, column: Column, stream: Stream | Table) -> pa.ChunkedArray:
     """A cast that loses nothing: numbers to wider or equal ones, times to UTC."""
     wanted = arrow_type(column.type)
     have = values.type
     if have == wanted:
         return values
-    expects = f"column '{column.name}' of stream '{stream.name}' expects {column.type}, got {have}"
+    expects = f"column '{column.name}' of {_named(stream)} expects {column.type}, got {have}"
     number = pa.types.is_integer(have) or pa.types.is_floating(have) or pa.types.is_decimal(have)
     fits = (
         pa.types.is_null(have)

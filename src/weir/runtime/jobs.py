@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir import errors
-from weir.algebra.schema import Catalog
+from weir.algebra.schema import Catalog, is_changes
 from weir.errors import DiskError, RunError
 from weir.families.contract import Tuning
 from weir.families.forms import form_named
 from weir.runtime import ingest, match
-from weir.runtime.ingest import IngestTask, ingest_task
+from weir.runtime.ingest import IngestTask, ingest_task, stamps_us
 from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
 from weir.runtime.match import NOT_OF_QUERIES, FamilyTask, MatchTask, RowRange, match_task, reason_of
 from weir.runtime.quarantine import culprits
@@ -109,11 +109,12 @@ class TaskJobs(ABC):
         task = IngestTask(
             location=self.context.files.location,
             batch=plan.batch,
-            streams=dict(catalog.streams),
+            streams=catalog.fed(),
             floors_us=plan.floors,
             wall_us=plan.wall_us,
-            stamp_us=plan.now_us if self.context.identity.clock == "arrival" else None,
+            stamps_us=stamps_us(plan, catalog, self.context.identity.clock),
             dropped=frozenset(name.lower() for name in catalog.dropped),
+            keys={table.changes.name: table.key for table in catalog.tables.values()},
         )
         by_slice: dict[int, list[SliceRows]] = {}
         ticket = 0
@@ -128,6 +129,9 @@ class TaskJobs(ABC):
 
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: np.ndarray) -> MatchReport:
         started = time.perf_counter()
+        rows = tuple(
+            f for f in rows if not is_changes(f.stream)
+        )  # what tables hold is looked up when queries are asked
         slices = cut_rows(rows, self.slices)
         if not slices:
             return MatchReport((), 0, {})

@@ -25,7 +25,7 @@ from typing import Protocol
 
 import numpy as np
 
-from weir.algebra.schema import Catalog
+from weir.algebra.schema import Catalog, is_changes
 from weir.errors import FencedError, RunError, StoreError
 from weir.runtime.faults import reach
 from weir.settings import Settings
@@ -145,7 +145,7 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
     done = Done(
         batch=number,
         plan_token=plan.token,
-        now_us=_later(plan.now_us, max((f.t_max_us for f in rows), default=None)),
+        now_us=_later(plan.now_us, max((f.t_max_us for f in rows if not is_changes(f.stream)), default=None)),
         rows=rows,
         late=late,
         matches=matched.files,

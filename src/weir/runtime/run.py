@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weir.algebra.schema import is_changes
 from weir.errors import RunError
 from weir.index.warm import ready
 from weir.runtime import faults
@@ -55,7 +56,7 @@ class BatchFigures:
     """What one batch did."""
 
     batch: int  # its number
-    events: int  # rows taken
+    events: int  # rows of streams taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
     demoted: int  # cores of queries that matched too much to be kept from here on
@@ -70,7 +71,7 @@ class RunProgress:
     """Totals since the start, and how recent batches went."""
 
     batches: int  # batches that were done
-    events: int  # rows taken
+    events: int  # rows of streams taken
     pairs: int  # (event, query) matches
     late: int  # rows not taken
     demoted: int  # cores of queries that matched too much
@@ -305,7 +306,7 @@ class Run:
     def _count(self, done: Done, jobs: SparkJobs, batch_ms: float) -> None:
         figures = BatchFigures(
             done.batch,
-            sum(r.count for r in done.rows),
+            sum(r.count for r in done.rows if not is_changes(r.stream)),
             sum(m.pairs for m in done.matches),
             sum(f.count for f in done.late),
             len(done.demoted),

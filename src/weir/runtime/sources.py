@@ -2,7 +2,7 @@
 
 The embedded source hands Spark *references* to pushed files, never their rows: Spark keeps the offsets and
 the schedule, the ingest tasks map the files themselves. An offset is (ticket, row): everything before that
-row of that ticket was taken, so one huge push can be spread over several batches.
+row of that ticket was taken, so one huge push can be spread over several batches. Changes of a table are not.
 
 All sources are united into one DataFrame: a struct column `ref` for references and one struct column a
 Spark stream. Each source is named, which lets a stream be added to a running checkpoint later.
@@ -19,7 +19,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Column, DataType, decimal
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    CHANGES,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Column,
+    DataType,
+    decimal,
+    is_changes,
+)
 from weir.errors import RunError, StreamError
 from weir.runtime.frames import with_names
 from weir.store.files import open_files
@@ -98,12 +111,18 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_left = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if rows_left is None and not isinstance(limit, ReadAllAvailable):
             rows_left = self.rows_max
-        ticket, row = start["ticket"], start["row"]
+        ticket, row = first = start["ticket"], start["row"]
         while self.end_of_run is None or ticket < self.end_of_run:
             entry = self.inbox.ticket(ticket)
             if entry is None:
                 break
             available = entry.rows - row
+            if is_changes(entry.stream):  # whole, or batches would show half of what was said at once
+                if rows_left is not None and available > rows_left and (ticket, row) != first:
+                    break
+                rows_left = None if rows_left is None else max(0, rows_left - available)
+                ticket += 1
+                continue
             if rows_left is not None and available > rows_left:
                 return {"ticket": ticket, "row": row + rows_left}
             if rows_left is not None:
@@ -180,7 +199,8 @@ def unite(
         .load()
     )
     names = sorted(frames)
-    frames = {name: with_names(frame, name) for name, frame in frames.items()}
+    # Spark takes plain names only; a table's name is no stream's.
+    frames = {name: with_names(frame, name.removesuffix(CHANGES)) for name, frame in frames.items()}
     empty = {n: F.lit(None).cast(frames[n].schema).alias(struct_name(n)) for n in names}
     columns = [F.struct("ticket", "stream", "path", "start", "count").alias("ref")]
     united = inbox.select(*columns, *(empty[n] for n in names))
@@ -191,15 +211,18 @@ def unite(
     return united
 
 
-def columns_of(frame: DataFrame, stream: str) -> tuple[Column, ...]:
-    """The stream's columns, read off a DataFrame's schema; names and types that Weir does not know are refused."""
+def columns_of(frame: DataFrame, relation: str) -> tuple[Column, ...]:
+    """The columns of a stream or table, read off a DataFrame's schema; what Weir does not know is refused.
+
+    `relation` is what messages call it: "stream 'trade'".
+    """
     for field in frame.schema.fields:
         if not re.fullmatch(r"[A-Za-z_]\w*", field.name):
             raise StreamError(
-                f"column '{field.name}' of stream '{stream}' is not a plain name",
+                f"column '{field.name}' of {relation} is not a plain name",
                 hint="rename it with letters, digits and underscores before giving the DataFrame to Weir",
             )
-    return tuple(Column(f.name, _type_of(f.dataType, stream, f.name)) for f in frame.schema.fields)
+    return tuple(Column(f.name, _type_of(f.dataType, relation, f.name)) for f in frame.schema.fields)
 
 
 _SIMPLE = {
@@ -217,7 +240,7 @@ _SIMPLE = {
 }
 
 
-def _type_of(spark_type: SparkType, stream: str, column: str) -> DataType:
+def _type_of(spark_type: SparkType, relation: str, column: str) -> DataType:
     name = spark_type.simpleString()
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
     if found and int(found.group(1)) <= 18:
@@ -225,7 +248,7 @@ def _type_of(spark_type: SparkType, stream: str, column: str) -> DataType:
     if name in _SIMPLE:
         return _SIMPLE[name]
     raise StreamError(
-        f"column '{column}' of stream '{stream}' has type {name}, expected one of int, bigint, double, "
+        f"column '{column}' of {relation} has type {name}, expected one of int, bigint, double, "
         "decimal(p<=18,s), string, boolean, date, timestamp",
         hint="select or cast the columns that queries need before giving the DataFrame to Weir",
     )

@@ -326,8 +326,10 @@ class _Lowering:
             raise refuse(self.parsed.text, f"'{relation.name}' is a table and has no window", own.start, "leave it out")
         clause = None if is_table else own or self.parsed.window
         alias, window = node.alias or relation.name, self._window(clause)
-        time = "" if isinstance(relation, Table) else relation.time
-        scan = Scan(self.number(), relation.name, is_table, alias, window, time)
+        if isinstance(relation, Table):
+            scan = Scan(self.number(), relation.name, True, alias, window, is_retroactive=relation.retroactive)
+        else:
+            scan = Scan(self.number(), relation.name, False, alias, window, relation.time)
         return Source(scan, relation)
 
     def answer(self, node: exp.Expr, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:

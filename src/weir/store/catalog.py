@@ -4,9 +4,9 @@
     catalog/000000000003    {"kind": "stream", …}; the number orders documents, so a plan can pin a count
 
 A definition stays: saying the same thing again does nothing, saying something else is an error that shows both. Only
-how long a stream keeps its rows can be changed, and a stream can be dropped; its name is not used again, because rows
-of other types may still be under way. Names are case-insensitive. A catalog has tens of documents, so it is read whole
-and kept.
+how long a stream keeps its rows can be changed, and streams and tables can be dropped; a name is not used again,
+because rows of other types may still be under way. Names are case-insensitive. A catalog has tens of documents, so it
+is read whole and kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir.algebra.schema import Catalog, Column, DataType, Kind, Stream, Table
+from weir.algebra.schema import CHANGES, Catalog, Column, DataType, Kind, Stream, Table
 from weir.errors import OpenError, StoreError, StreamError
 from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
 from weir.store.folds import folds
 
-FORMAT = 2  # of a definition
-FOLDER_FORMAT = 5  # of everything in the folder together: a reader refuses any other
+FORMAT = 3  # of a definition
+FOLDER_FORMAT = 6  # of everything in the folder together: a reader refuses any other
 WEIR = "weir.json"
 CLOCKS = ("event", "arrival")
 NO_WEIR = "weir.open(…) makes one, and so does `weir stream FOLDER NAME COLUMNS --time …`"
@@ -79,9 +79,15 @@ def identity(files: Files, clock: str | None = None, *, create: bool = True) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Dropped:
-    """A stream is gone."""
+    """A stream or a table is gone."""
 
     name: str
+    was: str  # "stream" or "table"
+
+    @property
+    def fed(self) -> str:
+        """The name that its rows have in the ledger."""
+        return self.name if self.was == "stream" else self.name + CHANGES
 
 
 class CatalogLog:
@@ -138,8 +144,18 @@ class CatalogLog:
 
     def drop_stream(self, name: str) -> None:
         """Drop a stream; its callers have looked at the queries."""
-        while self._append(_Dropped(self._existing(name).name)) is None:
+        while self._append(_Dropped(self._existing(name).name, "stream")) is None:
             pass
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table; its callers have looked at the queries."""
+        while True:
+            self.refresh()
+            found = self.read().tables.get(name.lower())
+            if found is None:
+                raise StreamError(f"there is no table '{name}'")
+            if self._append(_Dropped(found.name, "table")) is not None:
+                return
 
     def _existing(self, name: str) -> Stream:
         self.refresh()
@@ -157,7 +173,7 @@ class CatalogLog:
                 return number
             if isinstance(old, _Dropped):
                 raise StreamError(
-                    f"stream '{old.name}' was dropped, and its name is not used again", hint="choose another name"
+                    f"{old.was} '{old.name}' was dropped, and its name is not used again", hint="choose another name"
                 )
             if old is not None:
                 hint = "a definition stays; choose another name, give the same definition, or see `change_keep`"
@@ -191,7 +207,7 @@ def _folded(documents: Sequence[Stream | Table | _Dropped]) -> Catalog:
     return Catalog(
         {name: d for name, d in newest.items() if isinstance(d, Stream)},
         {name: d for name, d in newest.items() if isinstance(d, Table)},
-        frozenset(d.name for d in newest.values() if isinstance(d, _Dropped)),
+        frozenset(d.fed for d in newest.values() if isinstance(d, _Dropped)),
         len(documents) - len(newest),
     )
 
@@ -204,7 +220,9 @@ def describe(relation: Stream | Table) -> str:
     """A definition in one line, for messages."""
     columns = ", ".join(_column_text(c) for c in relation.columns)
     if isinstance(relation, Table):
-        return f"table ({columns}) key {relation.key}"
+        time = "" if relation.time is None else f" time {relation.time}"
+        retroactive = " retroactive" if relation.retroactive else ""
+        return f"table ({columns}) key ({', '.join(relation.key)}){time}{retroactive} source {relation.source}"
     keep = "forever" if relation.keep_us is None else f"{relation.keep_us / 1e6:g} s"
     ahead = f"{relation.future_us / 1e6:g} s"
     return f"stream ({columns}) time {relation.time} keep {keep} future {ahead} source {relation.source}"
@@ -226,7 +244,7 @@ def parse_type(text: str) -> DataType:
 def _to_json(relation: Stream | Table | _Dropped) -> bytes:
     content: dict[str, Any] = {"format": FORMAT, "name": relation.name, "token": unique()}
     if isinstance(relation, _Dropped):
-        return json.dumps(content | {"kind": "dropped"}, separators=(",", ":")).encode()
+        return json.dumps(content | {"kind": "dropped", "was": relation.was}, separators=(",", ":")).encode()
     content["kind"] = "stream" if isinstance(relation, Stream) else "table"
     content["columns"] = [[c.name, str(c.type), c.is_optional, c.default] for c in relation.columns]
     if isinstance(relation, Stream):
@@ -234,10 +252,10 @@ def _to_json(relation: Stream | Table | _Dropped) -> bytes:
             "time": relation.time,
             "keep_us": relation.keep_us,
             "future_us": relation.future_us,
-            "source": relation.source,
         }
     else:
-        content["key"] = relation.key
+        content |= {"key": relation.key, "time": relation.time, "retroactive": relation.retroactive}
+    content["source"] = relation.source
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -247,10 +265,10 @@ def _from_json(path: str, data: bytes) -> Stream | Table | _Dropped:
         if d["format"] != FORMAT:
             raise StoreError(f"{path} has format {d['format']}, this version reads {FORMAT}")
         if d["kind"] == "dropped":
-            return _Dropped(d["name"])
+            return _Dropped(d["name"], d["was"])
         columns = tuple(Column(name, parse_type(text), *rest) for name, text, *rest in d["columns"])
         if d["kind"] == "stream":
             return Stream(d["name"], columns, d["time"], d["keep_us"], d["future_us"], d["source"])
-        return Table(d["name"], columns, d["key"])
+        return Table(d["name"], columns, tuple(d["key"]), d["time"], d["retroactive"], d["source"])
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is not readable: {error!r}", hint=RESTORE) from error

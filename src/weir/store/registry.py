@@ -62,7 +62,8 @@ class GroupRef:
 
     @property
     def cores(self) -> int:
-        return len(self.channels)
+        """A query of tables alone has none, and an id all the same."""
+        return max(1, len(self.channels))
 
     @property
     def end_id(self) -> int:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from weir.algebra.schema import is_changes
 from weir.errors import StoreError
 from weir.store import caches
 from weir.store.documents import RESTORE, ROOT, seal_of_bytes
@@ -250,9 +251,10 @@ class State:
         return [(batch, file) for batch, files in found if batch in live for file in files]
 
     def batches_with_rows(self) -> set[int]:
-        """Batches with at least one row file that is not expired."""
+        """Batches with at least one row file that is not expired; changes of tables never are, and match nothing."""
         if self._live is None:
-            self._live = {b for name in self._streams for b in self.row_files(name).batch.tolist()}
+            streams = [name for name in self._streams if not is_changes(name)]
+            self._live = {b for name in streams for b in self.row_files(name).batch.tolist()}
         return self._live
 
     def matched_since(self, core: int, registry_number: int) -> int | None:

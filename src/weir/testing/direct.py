@@ -1,12 +1,15 @@
 """Both jobs of a batch without Spark: the same tasks, run in this process, over rows given in memory.
 
-For tests that need thousands of batches: everything but Spark's scheduling and offsets is the real thing, down to
-row files, segments, match files and the ledger. `DirectWeir` pairs it with a `Weir` for registering and fetching.
+For tests that need thousands of batches: everything but Spark's scheduling is the real thing, down to row files,
+segments, match files and the ledger. `DirectWeir` pairs it with a `Weir` for registering and fetching. A batch takes
+the rows that it is given, and if wanted whatever was pushed to the inbox, tables' changes included; offsets are kept
+beside the ledger, so that a batch that is run again takes the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -19,11 +22,14 @@ from weir.runtime.loop import Context, run_batch
 from weir.runtime.match import MatchTask, match_slice
 from weir.runtime.query_segments import QuerySegments
 from weir.runtime.row_segments import PartnerSegments
-from weir.runtime.sources import struct_name
+from weir.runtime.sources import Reference, cut, struct_name
 from weir.store.catalog import CatalogLog
+from weir.store.inbox import Inbox
 from weir.store.ledger import Done, Ledger
 from weir.store.registry import Registry
 from weir.store.state import State
+
+OFFSETS = "checkpoint/pushed"  # by batch, the first ticket that it leaves alone
 
 
 class DirectJobs(TaskJobs):
@@ -36,9 +42,11 @@ class DirectJobs(TaskJobs):
         partners: PartnerSegments,
         slices: int,
         rows: Sequence[tuple[str, pa.Table]],
+        pushed: Sequence[Reference] = (),
     ) -> None:
         super().__init__(context, segments, partners, slices)
         self.rows = rows
+        self.pushed = pushed
 
     def run_ingest(self, task: IngestTask) -> list[dict[str, Any]]:
         reports: list[dict[str, Any]] = []
@@ -48,8 +56,10 @@ class DirectJobs(TaskJobs):
         return reports
 
     def _slices(self) -> list[list[pa.RecordBatch]]:
-        """Every stream's rows cut into contiguous parts, one part a slice."""
+        """What was pushed, then every stream's rows, cut into contiguous parts, one part a slice."""
         parts: list[list[pa.RecordBatch]] = [[] for _ in range(self.slices)]
+        for k, piece in enumerate(cut(self.pushed, self.slices)):
+            parts[k].append(pa.record_batch({"ref": pa.array([asdict(ref) for ref in piece])}))
         for stream, table in self.rows:
             share = -(-table.num_rows // self.slices)
             for k in range(self.slices):
@@ -70,8 +80,9 @@ class DirectJobs(TaskJobs):
 class DirectWeir:
     """Drives a weir's batches in this process, with a clock that the test sets."""
 
-    def __init__(self, weir: Weir, *, slices: int = 2, wall_us: int = 0) -> None:
+    def __init__(self, weir: Weir, *, slices: int = 2, wall_us: int = 0, takes_pushes: bool = False) -> None:
         self.weir = weir
+        self.takes_pushes = takes_pushes
         self.slices = slices
         self.wall_us = wall_us
         registry = Registry(weir.files)
@@ -90,9 +101,25 @@ class DirectWeir:
         self.jobs: DirectJobs | None = None  # those of the last batch
 
     def batch(self, rows: Mapping[str, Any]) -> Done:
-        """Run the next batch over rows by stream."""
+        """Run the next batch over rows by stream, and if this one takes pushes over those since the last one."""
         number = self.context.state.refresh(self.context.ledger) + 1
         catalog = self.weir.catalog
-        given = [(name, rows_for(table, catalog.streams[name.lower()])) for name, table in rows.items()]
-        self.jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given)
+        given = [(name, rows_for(table, catalog.fed()[name.lower()])) for name, table in rows.items()]
+        pushed = self._pushed(number) if self.takes_pushes else []
+        self.jobs = DirectJobs(self.context, self.segments, self.partners, self.slices, given, pushed)
         return run_batch(self.context, number, self.jobs)
+
+    def _pushed(self, batch: int) -> list[Reference]:
+        """The pushes that a batch takes; which ones is written down, as Spark logs offsets."""
+        files, inbox = self.weir.files, Inbox(self.weir.files)
+        ends = {int(e.path.rpartition("/")[2]): e.path for e in files.list(OFFSETS)}
+        before = max((n for n in ends if n < batch), default=-1)
+        start = 0 if before < 0 else int(files.read(ends[before]) or b"")
+        if batch in ends:
+            end = int(files.read(ends[batch]) or b"")
+        elif self.context.ledger.plan(batch) is not None:  # it was begun, and there was nothing to take
+            end = start
+        elif (end := inbox.next(start)) > start:
+            files.create(f"{OFFSETS}/{batch:012d}", str(end).encode())
+        tickets = [inbox.ticket(number) for number in range(start, end)]
+        return [Reference(t.number, t.stream, t.path, 0, t.rows) for t in tickets if t is not None]

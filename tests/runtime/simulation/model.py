@@ -24,7 +24,7 @@ from tests.runtime.simulation.stage import (
     rows_of,
     stamp,
 )
-from weir.algebra.schema import Stream
+from weir.algebra.schema import Stream, is_changes
 from weir.store.arrow import from_ipc
 from weir.store.documents import unsealed
 from weir.store.ledger import Ledger, Plan, RowFile
@@ -50,7 +50,7 @@ class Model:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, Stream] = {}  # those of tables' changes too, in the order of the catalog
         self.documents: list[Document] = []
         self.queries = 0
         self.plans: dict[int, Plan] = {}
@@ -59,7 +59,7 @@ class Model:
         self.data: dict[str, list[Row]] = {}
         self.pushed: set[int] = set()  # uids of all rows in them
         self.named: dict[str, tuple[str, int]] = {}  # row file → stream and largest time
-        self.rows_of_batch: list[list[str]] = []
+        self.rows_of_batch: list[list[str]] = []  # row files of streams
         self.match_batch: dict[str, int] = {}
         self.late_paths: set[str] = set()
         self.row_counts: dict[str, int] = {}
@@ -158,7 +158,7 @@ class Model:
         if self.world.clock == "arrival":
             now = plan.wall_us if now is None else max(now, plan.wall_us)
         require(plan.now_us == now, "the plan's clock", plan.now_us, now)
-        streams = list(self.streams.values())[: plan.catalog]
+        streams = [s for s in list(self.streams.values())[: plan.catalog] if not is_changes(s.name)]
         require(sorted(plan.floors) == sorted(s.name for s in streams), "floors of other streams", plan.floors)
         for s in streams:
             for floors, extra, old in (
@@ -186,13 +186,15 @@ class Model:
             require(self.world.inner.exists(path), "a done document names a file that is not there", number, path)
         self._check_rows(number, plan, done, rows_named)
         self._check_matches(number, plan, done, rows_named, match_paths)
-        times = [f.t_max_us for f in rows_named] + ([] if plan.now_us is None else [plan.now_us])
+        times = [f.t_max_us for f in rows_named if not is_changes(f.stream)] + (
+            [] if plan.now_us is None else [plan.now_us]
+        )
         require(done["now_us"] == (max(times) if times else None), "the clock after a batch", done["now_us"])
         for f in rows_named:
             self.named[f.path] = (f.stream, f.t_max_us)
         self.match_batch.update(dict.fromkeys(match_paths, number))
         self.late_paths.update(late_paths)
-        self.rows_of_batch.append([f.path for f in rows_named])
+        self.rows_of_batch.append([f.path for f in rows_named if not is_changes(f.stream)])
         self.active_from += [number] * (plan.registry - len(self.active_from))
         self.now_us = done["now_us"]
         self.dones.append(done)
@@ -206,7 +208,7 @@ class Model:
         for ticket in range(self.inbox_next, end):
             stream, rows, _ = self.tickets[ticket]
             for row in rows:
-                stamped = stamp(row, plan, self.world.clock)
+                stamped = stamp(row, plan, self.world.clock, stream)
                 reason = judge(stamped, plan, stream, self.streams[stream])
                 if reason:
                     counters = reasons.setdefault(stream, {})
@@ -250,7 +252,7 @@ class Model:
         expected: dict[tuple[str, int], set[int]] = {}
         counts: dict[int, int] = {}
         new_rows: dict[str, int] = {}
-        for f in named:
+        for f in (f for f in named if not is_changes(f.stream)):
             new_rows[f.stream] = new_rows.get(f.stream, 0) + f.count
             for at, row in enumerate(decode(self.world.inner.read(f.path) or b"")):
                 hit = {q for stream, q, k in standing if stream == f.stream and row.value % k == 0}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
+from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream, is_changes
 from weir.errors import StoreError
 from weir.runtime import faults
 from weir.runtime.loop import IngestReport, MatchReport, SliceRows
@@ -150,9 +150,9 @@ class SimulatedJobs:
             taken: list[Row] = []
             late: list[Row] = []
             reasons: dict[str, int] = {}
-            stamped = [stamp(row, plan, self.world.clock) for stream, row in rows if stream == name]
+            stamped = [stamp(row, plan, self.world.clock, name) for stream, row in rows if stream == name]
             for row in stamped:
-                reason = judge(row, plan, name, catalog.streams[name])
+                reason = judge(row, plan, name, catalog.fed()[name])
                 if reason:
                     reasons[reason] = reasons.get(reason, 0) + 1
                 (late if reason else taken).append(row)
@@ -177,7 +177,7 @@ class SimulatedJobs:
         ]
         counts: dict[int, int] = {}
         outputs = []
-        for number, file in enumerate(rows):
+        for number, file in enumerate(f for f in rows if not is_changes(f.stream)):
             lines: list[tuple[int, list[int]]] = []
             for at, row in enumerate(decode(self.files.read(file.path) or b"[]")):
                 found = [q for stream, q, k in queries if stream == file.stream and row.value % k == 0]
@@ -210,11 +210,15 @@ class SimulatedJobs:
         return known
 
 
-def stamp(row: Row, plan: Plan, clock: str) -> Row:
-    return row if clock == "event" or plan.now_us is None else replace(row, t_us=plan.now_us)
+def stamp(row: Row, plan: Plan, clock: str, name: str) -> Row:
+    """A row as it is taken; the tables here bring their own times."""
+    brings = clock == "event" or plan.now_us is None or is_changes(name)
+    return row if brings else replace(row, t_us=plan.now_us)
 
 
 def judge(row: Row, plan: Plan, name: str, stream: Stream) -> str:
+    if is_changes(name):
+        return ""
     floor = plan.floors.get(name)
     if floor is not None and row.t_us < floor:
         return "late"

@@ -10,7 +10,8 @@ happen at every store operation, not only at the named points (which are armed a
 
 `Model` watches every effect on the store and says at once when one breaks a promise:
 done documents form a prefix, each names only files that exist; rows of a batch are the rows of its tickets, each
-row once, row ids gap-free in arrival order, late rows by the plan's floors; matches are those of the plan's queries
+row once, row ids gap-free in arrival order, late rows by the plan's floors, changes of tables never late and without
+a part in clock, floors and matches; matches are those of the plan's queries
 by a computation of its own; plans include what was acknowledged before, clocks and floors never go back; nothing
 is deleted that a document names, unless it is expired, or that Spark may still ask for; acknowledged pushes,
 registrations and drops are there in the end, once; readers never go back and agree with the model.
@@ -40,7 +41,7 @@ from tests.runtime.simulation.stage import (
     SimulatedJobs,
     require,
 )
-from weir.algebra.schema import BIGINT, Stream
+from weir.algebra.schema import BIGINT, Stream, Table, is_changes
 from weir.errors import FencedError, QueryError, StoreError
 from weir.runtime import faults
 from weir.runtime.loop import Context, run_batch
@@ -214,13 +215,20 @@ class World:
         CatalogLog(self.files).define_stream(stream)
         self.defined += 1
 
+    def define_table(self) -> None:
+        name = f"t{len(self.model.streams)}"
+        table = Table(name, COLUMNS, ("uid",), "ts", retroactive=self.random.random() < 0.5)
+        self.model.streams[table.changes.name] = table.changes
+        CatalogLog(self.files).define_table(table)
+        self.defined += 1
+
     def define_another(self) -> None:
         if len(self.model.streams) < 4:
             self.log.append("  " * self.depth + "define")
-            self.define()
+            self.random.choice([self.define, self.define_table])()
 
     def register(self) -> None:
-        stream = self.random.choice(list(self.model.streams))
+        stream = self.random.choice([name for name in self.model.streams if not is_changes(name)])
         constants = [self.random.choice([1, 2, 2, 3, 5]) for _ in range(self.random.randint(1, 3))]
         registry = self.host.registry if self.random.random() < 0.7 else self.parts.registry(self.files)
 

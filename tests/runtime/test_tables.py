@@ -1,0 +1,632 @@
+"""Tables: definitions, changes, their versions against a plain twin, and what changes do not disturb."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import weir
+from tests.oracle.plain_tables import Change, table_at
+from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, INT, Table
+from weir.answer import table_versions
+from weir.answer.table_versions import FROM_US, TO_US, met_by, pairs_met, shown_at, versions
+from weir.errors import PushError, RegisterError, StreamError
+from weir.runtime import faults
+from weir.store.check import check
+from weir.store.mapped import sweep
+from weir.store.row_files import arrow_schema
+from weir.store.state import State
+from weir.testing.direct import DirectWeir
+
+SECOND = 1_000_000
+STOCK = "symbol string, company string null, rating int default 3"
+
+
+def instant(us: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=us)
+
+
+def trades(*times_us: int) -> pa.Table:
+    return pa.table({"a": pa.array(range(len(times_us)), pa.int64()), "ts": [instant(t) for t in times_us]})
+
+
+def opened(place: Path, clock: str | None = None) -> DirectWeir:
+    w = weir.open(place, clock=clock)
+    w.stream("trade", "a bigint, ts timestamp", time="ts", keep="10 minutes", future="forever")
+    return DirectWeir(w, wall_us=10**15, takes_pushes=True)
+
+
+def read(direct: DirectWeir, table: Table, batch: int | None = None) -> pa.Table:
+    w = direct.weir
+    state = State()
+    last = state.refresh(w.ledger)
+    return versions(w.files, table, state, last if batch is None else batch)
+
+
+def lines(found: pa.Table, *columns: str) -> list[tuple[object, ...]]:
+    return sorted(zip(*(found.column(c).to_pylist() for c in (*columns, FROM_US, TO_US)), strict=True))
+
+
+# ── definitions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_definition_is_kept_and_said_again(tmp_path: Path) -> None:
+    w = weir.open(tmp_path)
+    columns = "symbol string, place string, company string null, since timestamp"
+    for _ in range(2):
+        made = w.table("Stock", columns, key=["SYMBOL", "place"], time="SINCE", retroactive=True)
+    assert (made.key, made.time, made.retroactive) == (("symbol", "place"), "since", True)
+    other = weir.open(tmp_path)
+    assert other.catalog.tables == {"stock": made}
+    assert other.catalog.streams == {}
+    assert other.catalog_log.count() == 1
+    for changed in ({"key": "symbol", "time": "since"}, {"key": ["symbol", "place"], "retroactive": True}):
+        with pytest.raises(StreamError, match="is already defined as table"):
+            other.table("stock", columns, **changed)  # type: ignore[arg-type]  # one of several kinds of arguments
+    with pytest.raises(StreamError, match="'stock' is already defined as table"):
+        other.stream("stock", "a int, ts timestamp", time="ts")
+    other.stream("trade", "a int, ts timestamp", time="ts")
+    with pytest.raises(StreamError, match="'trade' is already defined as stream"):
+        other.table("trade", "a int", key="a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "a b"}, "'a b' is not a table name"),
+        ({"name": 3}, "the name of a table is 3, expected a text"),
+        ({"columns": 3}, "the columns of table 't' is 3"),
+        ({"columns": "k strin"}, "column 'k' of 't' has type 'strin'"),
+        ({"key": "kk"}, "key column 'kk' is not in table 't' (k, v, ts); did you mean 'k'?"),
+        ({"key": []}, "the key of table 't' is [], expected the name of a column"),
+        ({"key": None}, "the key of table 't' is None"),
+        ({"key": [3]}, "a key of table 't' is 3, expected a text"),
+        ({"key": ["k", "K"]}, "names a column twice: k, k"),
+        ({"key": "v"}, "column 'v' is a key of table 't', and rows may do without it; write `v int`"),
+        ({"time": "k"}, "time column 'k' of table 't' is string, expected timestamp"),
+        ({"time": "t"}, "time column 't' is not in table 't'"),
+        ({"time": "ts", "key": ["k", "ts"]}, "column 'ts' of table 't' is its time and in its key"),
+        ({"columns": "k int, ts timestamp null", "time": "ts"}, "column 'ts' is the time of table 't', and rows may"),
+        ({"retroactive": 1}, "retroactive of table 't' is 1, expected True or False"),
+    ],
+)
+def test_what_is_no_definition_is_refused(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
+    w = weir.open(tmp_path)
+    whole = {"name": "t", "columns": "k string, v int null, ts timestamp", "key": "k"} | arguments
+    name, columns = whole.pop("name"), whole.pop("columns")
+    with pytest.raises(StreamError) as raised:
+        w.table(name, columns, **whole)  # type: ignore[arg-type]  # wrong on purpose
+    assert message in str(raised.value)
+    assert w.catalog_log.count() == 0
+
+
+# ── changes ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rows_are_put_in_and_taken_out(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", STOCK, key="symbol")
+    assert w.upsert("Stock", [{"symbol": "A", "company": "Apple"}, {"symbol": "B", "company": None, "rating": 5}]) == 0
+    direct.batch({"trade": trades(SECOND)})
+    first = [("A", "Apple", 3, -ENDLESS_US, ENDLESS_US), ("B", None, 5, -ENDLESS_US, ENDLESS_US)]
+    assert lines(read(direct, stock), "symbol", "company", "rating") == first
+    w.upsert("stock", pd.DataFrame({"symbol": ["A", "A"], "company": ["x", "Alphabet"]}))
+    w.delete("stock", "B")
+    w.delete("stock", ["C", "D"])
+    w.upsert("stock", {"symbol": ["C"], "rating": [1]})
+    direct.batch({})
+    direct.batch({"trade": trades(3 * SECOND)})
+    since = SECOND + 1  # the row at SECOND had come before
+    second = [
+        ("A", "Alphabet", 3, since, ENDLESS_US),
+        ("A", "Apple", 3, -ENDLESS_US, since),
+        ("B", None, 5, -ENDLESS_US, since),
+        ("C", None, 1, since, ENDLESS_US),
+    ]
+    assert lines(read(direct, stock), "symbol", "company", "rating") == second
+    assert lines(read(direct, stock, 0), "symbol", "company", "rating") == first
+    assert lines(read(direct, stock, -1), "symbol") == []
+    assert not check(w.files).wrong
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [2, 3],
+        (2, 3),
+        np.array([2, 3]),
+        pd.Series([2, 3], index=[7, 8]),
+        pa.array([2, 3]),
+        pa.chunked_array([[2], [3]]),
+        {"K": [2, 3]},
+        [{"k": 2}, {"k": 3}],
+        pd.DataFrame({"k": [2, 3]}),
+        pa.table({"k": pa.array([2, 3], pa.int32())}),
+    ],
+    ids=lambda keys: type(keys).__name__,
+)
+def test_keys_may_be_said_in_many_ways(tmp_path: Path, keys: object) -> None:
+    direct = opened(tmp_path)
+    made = direct.weir.table("t", "k bigint, v int default 1", key="k")
+    direct.weir.upsert("t", {"k": [1, 2, 3]})
+    direct.weir.delete("t", keys)
+    direct.batch({})
+    assert read(direct, made)["k"].to_pylist() == [1]
+
+
+def test_nothing_is_nothing(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    direct.weir.table("stock", STOCK, key="symbol")
+    for nothing in ([], {"symbol": []}, pa.table({"symbol": pa.array([], pa.string())})):
+        assert direct.weir.upsert("stock", nothing) == direct.weir.delete("stock", nothing) == -1
+    assert direct.batch({}).rows == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"symbol": None}], "column 'symbol' of table 'stock' is NULL in row 0 (counted from 0), and is in its key"),
+        ({"symbol": ["a", None]}, "is NULL in row 1"),
+        ([{"company": "x"}, {"symbol": "a"}], "row 0 (counted from 0) for table 'stock' does not have column 'symbol'"),
+        (pa.table({"company": ["x"]}), "for table 'stock' do not have column 'symbol', which the table has; give it"),
+        ([{"symbol": "a", "compny": "x"}], "column 'compny' is not in table 'stock'"),
+        ([{"symbol": 3}], "column 'symbol' of table 'stock' expects string"),
+        ([{"symbol": "a", "rating": 2**40}], "column 'rating' of table 'stock' expects int"),
+        ([{"symbol": "a", "size": -(2**63)}], "column 'size' of table 'stock' has the reserved value"),
+        ([{"symbol": "a", "weir deletes": True}], "column 'weir deletes' is not in table 'stock'"),
+        (3, "rows for table 'stock' is a int"),
+    ],
+)
+def test_what_is_no_row_is_refused_whole(tmp_path: Path, rows: object, message: str) -> None:
+    direct = opened(tmp_path)
+    direct.weir.table("stock", STOCK + ", size bigint null", key="symbol")
+    with pytest.raises(PushError) as raised:
+        direct.weir.upsert("stock", rows)
+    assert message in str(raised.value)
+    assert direct.weir.inbox.next(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ([{"symbol": "a"}], "the rows for the keys of table 'stock' do not have column 'since', its time; give it"),
+        ("a", "the keys of table 'stock' are plain values, expected rows of symbol and since"),
+        (
+            [{"symbol": "a", "since": None}],
+            "column 'since' of table 'stock' is NULL in row 0 (counted from 0), and is its",
+        ),
+        (
+            [{"symbol": "a", "since": instant(0), "v": 1}],
+            "column 'v' is not in the keys of table 'stock' (symbol, since)",
+        ),
+        (None, "rows for the keys of table 'stock' is a NoneType"),
+    ],
+)
+def test_what_is_no_key_is_refused_whole(tmp_path: Path, keys: object, message: str) -> None:
+    direct = opened(tmp_path)
+    direct.weir.table("stock", "symbol string, v int null, since timestamp", key="symbol", time="since")
+    with pytest.raises(PushError) as raised:
+        direct.weir.delete("stock", keys)
+    assert message in str(raised.value)
+    assert direct.weir.inbox.next(0) == 0
+
+
+def test_tables_and_streams_are_told_apart(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("stock", STOCK, key="symbol")
+    with pytest.raises(PushError, match="no stream 'stock'; it is a table: see upsert, delete and drop_table"):
+        w.push("stock", [])
+    with pytest.raises(StreamError, match="no stream 'stock'; it is a table"):
+        w.drop_stream("stock")
+    with pytest.raises(PushError, match="no table 'trade'; it is a stream: see push and drop_stream"):
+        w.upsert("trade", [])
+    with pytest.raises(PushError, match="no table 'stok'; did you mean 'stock'"):
+        w.delete("stok", "a")
+    for name in ("stock changes", "STOCK CHANGES"):
+        with pytest.raises(PushError, match="there is no stream"):
+            w.push(name, [])
+        with pytest.raises(StreamError, match="there is no stream"):
+            w.late(name)
+        with pytest.raises(RegisterError, match="there is no stream or table"):
+            w.register(f"SELECT * FROM `{name}`")
+    assert "stock changes" not in repr(w)
+    assert "stock changes" not in repr(w.catalog)
+
+
+def test_all_nan_are_one_key(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    made = w.table("t", "d double, b boolean, v int", key=("d", "b"))
+    numbers = [float("nan"), np.copysign(np.nan, -1), 0.0, -0.0, 1.0, 1.0]
+    flags = [True, True, False, False, True, False]
+    w.upsert("t", pa.table({"d": numbers, "b": flags, "v": pa.array(range(6), pa.int32())}))
+    direct.batch({})
+    assert read(direct, made)["v"].to_pylist() == [1, 3, 4, 5]
+    with pytest.raises(PushError, match="column 'd' of table 't' is NULL in row 0"):
+        w.upsert("t", {"d": [float("nan")], "b": [True], "v": [1]})
+
+
+def test_keys_of_all_types_are_found_again(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    kinds = ("int", "bigint", "double", "decimal(9,2)", "string", "boolean", "date", "timestamp")
+    moment = instant(10**15)
+    values = (1, 2, -0.0, Decimal("1.50"), "é", True, moment.date(), moment)
+    made = [w.table(f"t{k}", f"k {kind}, v int", key="k") for k, kind in enumerate(kinds)]
+    whole = w.table(
+        "t", ", ".join(f"k{k} {kind}" for k, kind in enumerate(kinds)) + ", v int", key=[f"k{k}" for k in range(8)]
+    )
+    for n in range(3):
+        given = [0.0 if n and kind == "double" else value for kind, value in zip(kinds, values, strict=True)]
+        for table, value in zip(made, given, strict=True):
+            w.upsert(table.name, [{"k": value, "v": n}])
+        w.upsert("t", [{f"k{k}": value for k, value in enumerate(given)} | {"v": n}])
+        direct.batch({"trade": trades(n)})
+        for table in (*made, whole):
+            found = read(direct, table)
+            assert found["v"].to_pylist() == list(range(n + 1)), table.name
+            assert found[TO_US].to_pylist()[:-1] == found[FROM_US].to_pylist()[1:]
+
+
+@pytest.mark.parametrize("retroactive", [False, True])
+def test_a_query_over_a_table_is_explained_and_refused(tmp_path: Path, retroactive: bool) -> None:
+    w = opened(tmp_path).weir
+    w.table("stock", "k bigint, v int", key="k", retroactive=retroactive)
+    with pytest.raises(RegisterError, match="cannot be executed yet"):
+        w.register("SELECT a FROM trade JOIN stock ON a = k")
+    with pytest.raises(RegisterError, match="a query of the table 'stock' alone cannot be executed yet"):
+        w.register("SELECT v FROM stock")
+    text = w.explain("SELECT a FROM trade JOIN stock ON a = k")
+    assert ("-- relation" in text, "-- NRR" in text) == (retroactive, not retroactive)
+    assert ("source stock: table stock, retroactive" in text) == retroactive
+
+
+# ── what changes do not disturb ────────────────────────────────────────────────────────────────────
+
+
+def test_changes_move_no_clock_and_are_never_late(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", "symbol string, since timestamp", key="symbol", time="since")
+    query = w.register("SELECT a FROM trade")
+    w.upsert("stock", [{"symbol": "A", "since": instant(10**16)}])
+    assert direct.batch({}).now_us is None
+    done = direct.batch({"trade": trades(4_000 * SECOND)})
+    assert done.now_us == 4_000 * SECOND
+    times = [0, -(10**14), 2 * 10**16, 4_000 * SECOND]
+    w.upsert("stock", {"symbol": [f"S{t}" for t in times], "since": [instant(t) for t in times]})
+    done = direct.batch({"trade": trades(4_001 * SECOND)})
+    assert (done.now_us, done.late) == (4_001 * SECOND, ())
+    direct.batch({"trade": trades(9_000 * SECOND)})
+    assert lines(read(direct, stock), "symbol")[0] == ("A", 10**16, ENDLESS_US)
+    assert sorted(row[1] for row in lines(read(direct, stock), "symbol")) == sorted([10**16, *times])
+    assert query.fetch().num_rows == 1
+
+
+def test_matches_go_though_changes_of_their_batch_stay(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", STOCK, key="symbol")
+    query = w.register("SELECT a FROM trade WHERE a >= 0")
+    for k in range(4):
+        w.upsert("stock", {"symbol": [f"S{k}"]})
+        direct.batch({"trade": trades(1_000 * SECOND * k)})
+    w.vacuum()
+    kept = {e.path for e in w.files.list("matches")}
+    assert len(kept) == 2  # the floors of a batch are those of the clock before it
+    assert read(direct, stock).num_rows == 4
+    assert query.fetch().num_rows == 1
+    assert not check(w.files).wrong
+
+
+def test_events_and_matches_are_of_streams(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("stock", STOCK, key="symbol")
+    w.register("SELECT a FROM trade WHERE a >= 0")
+    w.upsert("stock", {"symbol": [f"S{k}" for k in range(100)]})
+    done = direct.batch({"trade": trades(1, 2, 3)})
+    assert sum(m.events for m in done.matches) == 3
+    assert sum(f.count for f in done.rows if f.stream == "stock changes") == 100
+
+
+def test_on_the_arrival_clock_changes_hold_from_their_batch_on(tmp_path: Path) -> None:
+    direct = opened(tmp_path, "arrival")
+    w = direct.weir
+    plain = w.table("plain", "k int, v int", key="k")
+    timed = w.table("timed", "k int, v int, since timestamp", key="k", time="since")
+    for n in range(3):
+        direct.wall_us = 10**15 + n * SECOND
+        w.upsert("plain", {"k": [1], "v": [n]})
+        w.upsert("timed", {"k": [1], "v": [n], "since": [instant(n)]})
+        direct.batch({"trade": trades(5)})
+    ends = [10**15 + n * SECOND for n in range(3)] + [ENDLESS_US]
+    assert lines(read(direct, plain), "v") == [(n, ends[n], ends[n + 1]) for n in range(3)]
+    assert lines(read(direct, timed), "v") == [(0, 0, 1), (1, 1, 2), (2, 2, ENDLESS_US)]
+
+
+@pytest.mark.parametrize("retroactive", [False, True])
+def test_rows_that_came_before_keep_their_version(tmp_path: Path, retroactive: bool) -> None:
+    """A row of the time that the clock shows was there before the change; what the table shows changes at once."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", "k int, v int", key="k", retroactive=retroactive)
+    w.upsert("stock", {"k": [1], "v": [1]})
+    direct.batch({"trade": trades(7 * SECOND)})
+    w.upsert("stock", {"k": [1], "v": [2]})
+    now_us = direct.batch({}).now_us
+    assert now_us == 7 * SECOND
+    found = read(direct, stock)
+    assert shown_at(found, stock, now_us)["v"].to_pylist() == [2]
+    assert shown_at(found, stock, now_us - 1)["v"].to_pylist() == [1]
+    if not retroactive:
+        rows, which = pairs_met(found, np.array([now_us, now_us + 1]))
+        assert [(r, found["v"][v].as_py()) for r, v in zip(rows.tolist(), which.tolist(), strict=True)] == [
+            (0, 1),
+            (1, 2),
+        ]
+
+
+def test_changes_of_a_dataframe_that_say_nothing_are_set_aside(tmp_path: Path) -> None:
+    """Rows as Spark hands them over: what upsert and delete refuse goes to late, and nothing stops."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    plain = w.table("plain", "k string, v int", key="k")
+    timed = w.table("timed", "k string, v bigint, since timestamp", key="k", time="since")
+    deletes = [False, None, True, False]
+    rows = {"k": ["a", "b", "x", None], "v": pa.array([1, 2, None, 3], pa.int32()), CHANGE_DELETES: deletes}
+    far = [0, 2**62 - 1, 2**62, -(2**62) + 1, -(2**62), -(2**63), None]
+    since = pa.array(far, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    moments = {"k": [f"t{k}" for k in range(7)], "v": [*range(6), 9], CHANGE_DELETES: [False] * 7, "since": since}
+    done = direct.batch({plain.changes.name: rows | {CHANGE_TIME: pa.nulls(4)}, timed.changes.name: moments})
+    assert read(direct, plain)["k"].to_pylist() == ["a"]
+    assert read(direct, timed)["k"].to_pylist() == ["t0", "t1", "t3"]
+    assert list(zip(*(w.late("plain")[c].to_pylist() for c in ("k", "weir_reason")), strict=True)) == [
+        ("b", "unknown operation"),
+        (None, "null key"),
+    ]
+    assert list(zip(*(w.late("TIMED")[c].to_pylist() for c in ("k", "weir_reason")), strict=True)) == [
+        ("t2", "future"),
+        ("t4", "late"),
+        ("t5", "reserved value"),
+        ("t6", "null time"),
+    ]
+    assert done.now_us is None
+
+
+# ── against the twin ───────────────────────────────────────────────────────────────────────────────
+
+
+class History:
+    """A weir with tables of all kinds, whose random changes a plain list keeps as well."""
+
+    KINDS = tuple((timed, retro, wide) for timed in (False, True) for retro in (False, True) for wide in (False, True))
+
+    def __init__(self, place: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.place = place
+        self.clock = self.random.choice(["event", "arrival"])
+        self.wall_us = 10**15
+        self.direct = self.restarted()
+        self.tables = []
+        self.changes: dict[str, list[Change]] = {}
+        self.waiting: dict[str, list[tuple[tuple[object, ...], tuple[object, ...] | None, int]]] = {}
+        for timed, retro, wide in self.random.sample(self.KINDS, 3):
+            key = "k string, d double" if wide else "k string"
+            columns = f"{key}, v int null" + (", since timestamp" if timed else "")
+            name = f"t{len(self.tables)}"
+            keys = ["k", "d"] if wide else "k"
+            time = "since" if timed else None
+            table = self.direct.weir.table(name, columns, key=keys, time=time, retroactive=retro)
+            self.tables.append(table)
+            self.changes[name], self.waiting[name] = [], []
+        self.now_us: int | None = None
+        self.batches = 0
+
+    def restarted(self) -> DirectWeir:
+        direct = opened(self.place, self.clock)
+        direct.slices = self.random.choice([1, 2, 3])
+        direct.wall_us = self.wall_us
+        return direct
+
+    def change(self) -> None:
+        dice = self.random
+        table = dice.choice(self.tables)
+        deletes = dice.random() < 0.3
+        rows = []
+        for _ in range(dice.randint(1, 5)):
+            row: dict[str, object] = {"k": dice.choice(["", "a", "b", "é"])}
+            if "d" in table.key:
+                row["d"] = dice.choice([0.0, -0.0, 1.5])
+            if not deletes:
+                row["v"] = dice.choice([None, 1, 2, 3])
+            if table.time is not None:
+                row["since"] = instant(dice.randint(-5, 30))
+            rows.append(row)
+        w = self.direct.weir
+        if deletes:
+            w.delete(table.name, rows)
+        else:
+            w.upsert(
+                table.name,
+                pa.Table.from_pylist(rows, schema=arrow_schema(table.columns)) if dice.random() < 0.5 else rows,
+            )
+        for row in rows:
+            key = tuple(row[name] for name in table.key)
+            since = row.get("since")
+            at_us = (since - instant(0)) // dt.timedelta(microseconds=1) if isinstance(since, dt.datetime) else 0
+            whole = tuple(at_us if c.name == "since" else row.get(c.name) for c in table.columns)
+            self.waiting[table.name].append((key, None if deletes else whole, at_us))
+
+    def batch(self) -> None:
+        dice = self.random
+        if self.clock == "arrival":
+            self.wall_us += dice.choice([0, 1, SECOND])
+            self.direct.wall_us = self.wall_us
+            now_us: int | None = self.wall_us
+        else:
+            now_us = self.now_us
+        given = {"trade": trades(*[dice.randint(0, 30) for _ in range(dice.choice([0, 2]))])}
+        taken, self.waiting = self.waiting, {t.name: [] for t in self.tables}
+        if dice.random() < 0.5:  # the driver dies; others go on changing tables, and the clock of the wall goes on
+            point = dice.choice(["plan created", "between ingest and match", "all files written, not done"])
+            fault = faults.parse(f"{point}:raise")
+            with faults.arm(fault), pytest.raises(faults.Crash):
+                self.direct.batch(given)
+            self.direct.wall_us += 1
+            self.change()
+            self.direct = self.restarted()
+            self.direct.wall_us = self.wall_us + 1
+        done = self.direct.batch(given)
+        for table in self.tables:
+            is_after = self.clock == "event" and not table.retroactive
+            since_us = -ENDLESS_US if now_us is None else now_us + is_after
+            self.changes[table.name] += [
+                Change(self.batches, key, row, at_us if table.time else since_us)
+                for key, row, at_us in taken[table.name]
+            ]
+        self.now_us = done.now_us
+        self.batches += 1
+
+    def compare(self) -> Iterator[int]:
+        """All tables as of all batches, at all moments at which something may change."""
+        for table in self.tables:
+            changes = self.changes[table.name]
+            names = [c.name for c in table.columns]
+            batches = list(range(-1, self.batches))
+            self.random.shuffle(batches)  # versions are made from those of fewer changes, or anew
+            for batch in batches:
+                found = read(self.direct, table, batch)
+                since, until = found[FROM_US].to_numpy(), found[TO_US].to_numpy()
+                assert (since < until).all()
+                moments = sorted({c.since_us + d for c in changes for d in (-1, 0, 1)} | {0, 10**17})
+                shown = found.select(names)
+                if table.time is not None:
+                    at = names.index(table.time)
+                    shown = shown.set_column(at, table.time, shown.column(at).cast(pa.int64()))
+                rows = [tuple(row.values()) for row in shown.to_pylist()]
+                for moment in moments:
+                    expected = table_at(changes, moment, batch)
+                    here = [rows[k] for k in np.flatnonzero((since <= moment) & (moment < until))]
+                    assert sorted(map(repr, here)) == sorted(map(repr, expected.values()))
+                    yield 1
+                times = np.array(moments, np.int64)
+                met, which = pairs_met(found, times)
+                pairs = [
+                    (r, v) for r in range(len(times)) for v in range(len(since)) if since[v] <= times[r] < until[v]
+                ]
+                assert list(zip(met.tolist(), which.tolist(), strict=True)) == pairs
+                assert met_by(found, which, times[met]).all()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_versions_are_what_the_twin_says(tmp_path: Path, seed: int) -> None:
+    history = History(tmp_path, seed)
+    for _ in range(6):
+        for _ in range(history.random.randint(0, 4)):
+            history.change()
+        history.batch()
+    assert sum(history.compare()) > 50
+    assert not check(history.direct.weir.files).wrong
+
+
+def test_versions_are_kept_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", STOCK, key="symbol")
+    w.upsert("stock", {"symbol": ["A"]})
+    direct.batch({})
+    first = read(direct, stock)
+    direct.batch({"trade": trades(1)})
+    assert read(direct, stock) is first
+    kept = table_versions._Kept(2 * first.nbytes)
+    monkeypatch.setattr(table_versions, "_kept", kept)
+    for n in range(5):
+        w.upsert("stock", {"symbol": [f"B{n}"]})
+        direct.batch({})
+        assert read(direct, stock).num_rows == n + 2
+        assert len(kept._entries) <= 2
+    assert [read(direct, stock, n).num_rows for n in range(7)] == [1, 1, 2, 3, 4, 5, 6]
+
+
+# ── dropping ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_table_is_dropped(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("Stock", STOCK, key="symbol")
+    w.upsert("stock", {"symbol": ["A"]})
+    direct.batch({"trade": trades(1)})
+    w.upsert("stock", {"symbol": ["B"]})
+    w.drop_table("STOCK")
+    assert w.catalog.tables == {}
+    with pytest.raises(StreamError, match="no table 'stock'"):
+        w.drop_table("stock")
+    with pytest.raises(PushError, match="no table 'stock'"):
+        w.upsert("stock", {"symbol": ["B"]})
+    with pytest.raises(StreamError, match="table 'Stock' was dropped, and its name is not used again"):
+        w.table("stock", STOCK, key="symbol")
+    with pytest.raises(StreamError, match="table 'Stock' was dropped, and its name is not used again"):
+        w.stream("stock", "a int, ts timestamp", time="ts")
+    done = direct.batch({"trade": trades(2)})
+    assert {f.stream for f in done.rows} == {"trade"}
+    assert read(direct, stock).num_rows == 0
+    w.vacuum()
+    left = [e.path for e in w.files.list("rows")]
+    assert len(left) == 2
+    assert not check(w.files).wrong
+
+
+def test_a_stream_may_be_called_like_its_changes(tmp_path: Path) -> None:
+    """The name of the hidden stream is no name that a user can give."""
+    w = weir.open(tmp_path)
+    for name in ("stock changes", "stock\u00a0changes"):
+        with pytest.raises(StreamError, match="is not a stream name"):
+            w.stream(name, "a int, ts timestamp", time="ts")
+
+
+def test_a_table_that_is_read_is_not_dropped(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("stock", STOCK, key="symbol")
+    w.stream("stocked", "stock int, ts timestamp", time="ts")
+    w.register("SELECT stock FROM stocked")
+    # As a version that runs such queries would have registered them; this one cannot read the text.
+    text = "SELECT s0.a FROM trade s0, stock s1 WHERE s1.rating = :c0"
+    group = w.registry.register(text, (INT,), pa.table({"c0": [1, 2]}), ["selection"], ["trade"], 1)
+    with pytest.raises(StreamError, match=r"2 standing queries \(1, 2\) read table 'stock'; drop them first"):
+        w.drop_table("stock")
+    w.drop([group.first_id, group.first_id + 1])
+    w.drop_table("stock")
+
+
+def test_files_of_a_dropped_table_are_not_kept_open(tmp_path: Path) -> None:
+    """Their space would not be free; versions that somebody still has are copies."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    stock = w.table("stock", STOCK, key="symbol")
+    for n in range(3):
+        w.upsert("stock", {"symbol": [f"S{k}" for k in range(10_000 * n, 10_000 * (n + 1))]})
+        direct.batch({})
+    found = read(direct, stock)
+    w.drop_table("stock")
+    direct.batch({"trade": trades(1)})
+    w.vacuum()
+    sweep()
+    gc.collect()
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    assert not [line for line in lines if "(deleted)" in line and str(tmp_path) in line]
+    assert found.num_rows == 30_000
