@@ -207,16 +207,29 @@ def test_tables_and_streams_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("retroactive", [False, True])
-def test_a_query_over_a_table_is_explained_and_refused(tmp_path: Path, retroactive: bool) -> None:
-    w = opened(tmp_path).weir
-    w.table("stock", "k bigint, v int", key="k", retroactive=retroactive)
-    with pytest.raises(RegisterError, match="cannot be executed yet"):
-        w.register("SELECT a FROM trade JOIN stock ON a = k")
-    with pytest.raises(RegisterError, match="a query of the table 'stock' alone cannot be executed yet"):
-        w.register("SELECT v FROM stock")
+def test_a_query_over_a_table_is_explained_and_answered(tmp_path: Path, retroactive: bool) -> None:
+    """A row meets the version of its time; with a retroactive table every row meets the one of the answer's time."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("stock", "k bigint, v int, since timestamp", key="k", time="since", retroactive=retroactive)
     text = w.explain("SELECT a FROM trade JOIN stock ON a = k")
     assert ("-- relation" in text, "-- NRR" in text) == (retroactive, not retroactive)
     assert ("source stock: table stock, retroactive" in text) == retroactive
+    joined = w.register("SELECT v FROM trade JOIN stock ON a = k")
+    outer = w.register("SELECT v FROM trade LEFT JOIN stock ON a = k AND v > 1")
+    alone = w.register("SELECT max(v) AS v, count(*) AS n FROM stock")
+    times = [instant(t) for t in (1 * SECOND, 5 * SECOND) for _ in range(3)]
+    w.upsert("stock", {"k": [0, 1, 2] * 2, "v": [1] * 3 + [2] * 3, "since": times})
+    direct.batch({"trade": trades(0, 2 * SECOND, 6 * SECOND)})
+    seen = [2, 2, 2] if retroactive else [1, 2]
+    assert joined.fetch().column("v").to_pylist() == seen
+    assert outer.fetch().column("v").to_pylist() == ([2, 2, 2] if retroactive else [None, None, 2])
+    assert alone.fetch().to_pylist() == [{"v": 2, "n": 3}]
+    with pytest.raises(StreamError, match="3 standing queries"):
+        w.drop_table("stock")
+    w.upsert("stock", {"k": [0, 1, 2], "v": [3] * 3, "since": [instant(6 * SECOND)] * 3})
+    direct.batch({})
+    assert joined.fetch().column("v").to_pylist() == ([3, 3, 3] if retroactive else [1, 3])
 
 
 # ── what changes do not disturb ────────────────────────────────────────────────────────────────────
