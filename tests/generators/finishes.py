@@ -229,12 +229,18 @@ class FinishDraft(Draft):
             self.uses.add(part.use.removesuffix(" filter"))
             if part.use.endswith(" filter"):
                 self.uses.add("filter")
+        times = phrases.columns(lambda t: t.kind is Kind.TIMESTAMP)
+        spans = last and bool(keys and times) and self.rng.random() < 0.12
+        if spans:
+            self.uses.add("window of time")
+            slide = self.rng.choice(("", ", '5 minutes'", ", '7 minutes', '1 minute'"))
+            keys[0] = (f"window({self.rng.choice(times)[0]}, '10 minutes'{slide})", NULL)
         items = [*(Part(text, type_, "") for text, type_ in keys), *parts]
         listed, columns = self.listed(items)
         text = f"SELECT {listed} {body}"
         if keys:
             self.uses.add("group by")
-            roll = self.rng.random()
+            roll = 0.9 if spans else self.rng.random()
             named = ", ".join(
                 str(i + 1) if roll < 0.15 else key if roll < 0.9 else columns[i][0] for i, (key, _) in enumerate(keys)
             )
