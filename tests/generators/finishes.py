@@ -253,7 +253,7 @@ class FinishDraft(Draft):
         return self.sorted(block, last) if last and self.rng.random() < 0.2 else block
 
     def having_of(self, phrases: Phrases) -> str:
-        column, type_ = self.rng.choice(phrases.columns(lambda t: t.kind is not Kind.BOOLEAN))
+        column, type_ = self.rng.choice(phrases.columns())
         roll = self.rng.randrange(3)
         if roll == 0:
             return f"count(*) {self.rng.choice(('>', '<=', '<>'))} {self.rng.randint(1, 4)}"
