@@ -35,6 +35,7 @@ ALWAYS = """
     | collect_set | listagg | percentile | percentile_approx | bool_and or | row_number | rank
     | ntile | lag lead | first_value last_value | percent_rank cume_dist | aggregate over partition
     | aggregate over peers | range frame | rows frame | window of time
+    | using | star
 """
 
 
