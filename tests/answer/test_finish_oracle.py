@@ -28,7 +28,7 @@ def run(folder: Path, scenario: FinishScenario, spark: SparkSession | None = Non
         direct.batch(rows)
         direct.wall_us += 1_000_000
 
-    return play_finishes(scenario, w, batch, spark=spark)
+    return play_finishes(scenario, w, batch, spark=spark, spark_share=0.5)
 
 
 @pytest.mark.parametrize("seed", few_are_quick(range(7000, 7020), quick=1, tested=3))

@@ -49,7 +49,6 @@ def _aggregate(rng: random.Random, phrases: Phrases, last: bool) -> Part:
         calls += [
             lambda: Part(f"{_either(rng, 'collect_list', 'array_agg')}({x})", NULL, "collect_list"),
             lambda: Part(f"collect_set({x})", NULL, "collect_set"),
-            lambda: Part(f"approx_count_distinct({x})", BIGINT, "approx_count_distinct"),
         ]
     own = _of_its_type(rng, phrases, x, type_, last)
     return rng.choice(own if own and rng.random() < 0.6 else calls)()

@@ -84,12 +84,17 @@ class FinishDraft(Draft):
         if kind == "windows":
             return self.windows(depth, last)
         phrases, body = self.from_where(depth)
-        items = self.items(phrases, last)
+        if kind == "selection" and last and self.rng.random() < 0.2:
+            self.uses.add("star")
+            return Block(f"SELECT * {body}", [])
+        ordered = kind == "top" or self.rng.random() < 0.15
+        # Expressions may be rounded otherwise in another engine, and then an order over them decides otherwise.
+        items = self.items(phrases, last and not ordered)
         if kind == "distinct":
             items = items[:2]
         listed, columns = self.listed(items)
         block = Block(f"SELECT {'DISTINCT ' if kind == 'distinct' else ''}{listed} {body}", columns)
-        return self.sorted(block, last, limit=kind == "top") if kind == "top" or self.rng.random() < 0.15 else block
+        return self.sorted(block, last, limit=kind == "top") if ordered else block
 
     # FROM and WHERE
 
@@ -123,7 +128,7 @@ class FinishDraft(Draft):
             join = self.rng.choice(JOINS)
             if join != "JOIN":
                 self.uses.add(join.replace(" OUTER", "").lower())
-            text += f" {join} {item} ON {self.on(visible, new)}"
+            text += f" {join} {item} {self.met(visible, new)}"
             sources.append(new)
             if "SEMI" not in join and "ANTI" not in join:
                 visible = [*visible, new]
@@ -135,6 +140,18 @@ class FinishDraft(Draft):
         if conditions:
             text += f" WHERE {self.rng.choice((' AND ', ' AND ', ' OR ')).join(f'({c})' for c in conditions)}"
         return phrases, text
+
+    def met(self, visible: Sequence[Source], new: Source) -> str:
+        """ON, or USING where one source is left of the join and has a column of the same name and type."""
+        if len(visible) == 1 and self.rng.random() < 0.25:
+            types = {(c.name.lower(), c.type) for c in visible[0].relation.columns}
+            shared = [
+                c.name for c in new.relation.columns if (c.name.lower(), c.type) in types and c.type.kind in MEETING
+            ]
+            if shared:
+                self.uses.add("using")
+                return f"USING ({', '.join(self.rng.sample(shared, k=min(len(shared), self.rng.choice((1, 1, 2)))))})"
+        return f"ON {self.on(visible, new)}"
 
     def on(self, visible: Sequence[Source], new: Source) -> str:
         """The condition of a join: an equality mostly, and something more now and then."""
@@ -229,12 +246,18 @@ class FinishDraft(Draft):
             self.uses.add(part.use.removesuffix(" filter"))
             if part.use.endswith(" filter"):
                 self.uses.add("filter")
+        times = phrases.columns(lambda t: t.kind is Kind.TIMESTAMP)
+        spans = last and bool(keys and times) and self.rng.random() < 0.12
+        if spans:
+            self.uses.add("window of time")
+            slide = self.rng.choice(("", ", '5 minutes'", ", '7 minutes', '1 minute'"))
+            keys[0] = (f"window({self.rng.choice(times)[0]}, '10 minutes'{slide})", NULL)
         items = [*(Part(text, type_, "") for text, type_ in keys), *parts]
         listed, columns = self.listed(items)
         text = f"SELECT {listed} {body}"
         if keys:
             self.uses.add("group by")
-            roll = self.rng.random()
+            roll = 0.9 if spans else self.rng.random()
             named = ", ".join(
                 str(i + 1) if roll < 0.15 else key if roll < 0.9 else columns[i][0] for i, (key, _) in enumerate(keys)
             )
@@ -247,7 +270,7 @@ class FinishDraft(Draft):
         return self.sorted(block, last) if last and self.rng.random() < 0.2 else block
 
     def having_of(self, phrases: Phrases) -> str:
-        column, type_ = self.rng.choice(phrases.columns(lambda t: t.kind is not Kind.BOOLEAN))
+        column, type_ = self.rng.choice(phrases.columns())
         roll = self.rng.randrange(3)
         if roll == 0:
             return f"count(*) {self.rng.choice(('>', '<=', '<>'))} {self.rng.randint(1, 4)}"

@@ -131,8 +131,12 @@ class Phrases:
 
     def leaf(self) -> str:
         """One predicate without AND, OR or NOT outside it."""
-        kinds: list[Callable[[], str]] = [self.comparison, self.comparison, self.comparison, self.between, self.in_list]
-        kinds += [self.is_null, self.columns_compared, self.cast_compared, self.call_compared]
+        kinds: list[Callable[[], str]] = [self.comparison, self.comparison, self.comparison]
+        types = {c.type.kind for s in self.sources for c in s.relation.columns}
+        kinds += [self.between] if types != {Kind.BOOLEAN} else []
+        kinds += [self.in_list, self.is_null, self.columns_compared]
+        kinds += [self.cast_compared] if types != {Kind.STRING} else []
+        kinds += [self.call_compared]
         if self.columns(lambda t: t.kind is Kind.STRING):
             kinds += [self.like, self.like]
         if self.columns(lambda t: t.kind is Kind.BOOLEAN):

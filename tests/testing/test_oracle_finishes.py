@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.testing.market import CATALOG, TAU, ask, ids, rows
+from tests.testing.market import CATALOG, TAU, ask, at, ids, rows
 from weir.testing import answer
 
 NAN = math.nan
@@ -28,6 +28,8 @@ AGGREGATES = [
     ("median(id)", 2.5),
     ("percentile(id, 0.25)", 1.25),
     ("percentile_approx(id, 0.5)", 2),
+    ("percentile_cont(0.25) WITHIN GROUP (ORDER BY id DESC)", 3.75),
+    ("percentile_disc(0.5) WITHIN GROUP (ORDER BY id)", 2.0),
     ("approx_count_distinct(name)", 4),
     ("bool_and(flag)", False),
     ("any(flag)", True),
@@ -121,6 +123,11 @@ TEXTS = [
         (False, 2), (True, 2)]),
     ("SELECT id + 1 AS a, a * 2 AS b FROM trade WHERE id = 1", [(2, 4)]),
     ("SELECT n FROM (SELECT max(id) FROM trade) t(n)", [(5,)]),
+    ("SELECT w.start, n FROM (SELECT window(ts, '20 seconds') AS w, count(*) AS n FROM trade GROUP BY 1) x", [
+        (at(0), 1), (at(20), 2), (at(40), 2), (at(60), 1)]),
+    ("SELECT w.end AS e, min(id) AS i FROM (SELECT id, window(ts, '20 seconds', '10 seconds', '5 seconds') AS w "
+     "FROM trade WHERE id < 2) x GROUP BY 1", [(at(15), 0), (at(25), 0), (at(35), 1)]),
+    ("SELECT window(ts, '20 seconds').start AS s FROM trade WHERE id > 3", [(at(40),), (at(60),)]),
     ("SELECT name FROM trade QUALIFY row_number() OVER (PARTITION BY name ORDER BY id) = 2", [("orange",)]),
 ]  # fmt: skip
 

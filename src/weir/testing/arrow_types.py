@@ -27,6 +27,14 @@ class Listed(DataType):
     item: DataType = NULL
 
 
+@dataclass(frozen=True, slots=True)
+class Spanned(DataType):
+    """What window(ts, …) gives: a struct of two timestamps, `start` and `end`."""
+
+
+SPANNED = Spanned(Kind.NULL)
+
+
 def listed(item: DataType) -> Listed:
     return Listed(Kind.NULL, item=item)
 
@@ -35,6 +43,8 @@ def arrow_type(type_: DataType) -> pa.DataType:
     """The Arrow type of a column."""
     if isinstance(type_, Listed):
         return pa.list_(arrow_type(type_.item))
+    if isinstance(type_, Spanned):
+        return pa.struct([("start", _ARROW[Kind.TIMESTAMP]), ("end", _ARROW[Kind.TIMESTAMP])])
     if type_.kind is Kind.DECIMAL:
         return pa.decimal128(type_.precision, type_.scale)
     return _ARROW[type_.kind]

@@ -31,7 +31,7 @@ from weir.algebra.schema import (
     Kind,
     decimal,
 )
-from weir.testing.arrow_types import Listed
+from weir.testing.arrow_types import Listed, Spanned
 
 DIGITS_MAX = 18  # of a decimal
 DAY_US = 86_400_000_000
@@ -91,6 +91,8 @@ class Scalar:
 def duck_type(type_: DataType) -> str:
     if isinstance(type_, Listed):
         return f"{duck_type(type_.item)}[]"
+    if isinstance(type_, Spanned):
+        return 'STRUCT("start" TIMESTAMP, "end" TIMESTAMP)'
     if type_.kind is Kind.DECIMAL:
         return f"DECIMAL({type_.precision},{type_.scale})"
     return _DUCK[type_.kind]

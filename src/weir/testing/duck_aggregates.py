@@ -53,6 +53,8 @@ _TREES: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Quantile: ("percentile", ("this", "quantile")),
     exp.ApproxQuantile: ("percentile_approx", ("this", "quantile", "accuracy")),
     exp.Median: ("median", ("this",)),
+    exp.PercentileCont: ("percentile_cont", ("this",)),
+    exp.PercentileDisc: ("percentile_disc", ("this",)),
     exp.ApproxDistinct: ("approx_count_distinct", ("this",)),
     exp.LogicalAnd: ("bool_and", ("this",)),
     exp.LogicalOr: ("bool_or", ("this",)),
@@ -256,6 +258,18 @@ def _percentile(call: Call, place: Place) -> Scalar:
     return Scalar(place.of(f"quantile_cont({x}, {share})", f"{x} IS NOT NULL"), DOUBLE)
 
 
+def _of_order(word: str) -> _Translation:
+    """WITHIN GROUP (ORDER BY x): from the other end if it is descending."""
+
+    def call_it(call: Call, place: Place) -> Scalar:
+        (key,) = call.order
+        x, share = _double(place.translate(key.this)), place.translate(call.args[0]).sql
+        share = f"1 - {share}" if key.args.get("desc") else share
+        return Scalar(place.of(f"{word}({x}, {share})", f"{x} IS NOT NULL"), DOUBLE)
+
+    return call_it
+
+
 def _percentile_approx(call: Call, place: Place) -> Scalar:
     of = place.translate(call.args[0])
     share = place.translate(call.args[1]).sql
@@ -326,6 +340,8 @@ _CALLS: dict[str, _Translation] = {
     "percentile": _percentile,
     "median": _percentile,
     "percentile_approx": _percentile_approx,
+    "percentile_cont": _of_order("quantile_cont"),
+    "percentile_disc": _of_order("quantile_disc"),
     "approx_count_distinct": _count_distinct,
     "bool_and": _of_conditions("bool_and"),
     "bool_or": _of_conditions("bool_or"),

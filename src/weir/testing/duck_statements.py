@@ -16,6 +16,7 @@ from weir.algebra.schema import BIGINT, DOUBLE, NULL, TIMESTAMP, DataType, Kind,
 from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, duck_type
 from weir.testing.duck_aggregates import call_of, is_aggregate
 from weir.testing.duck_sources import Env, Given, OutputColumn, Sources, Statement
+from weir.testing.duck_spans import is_span_call, span_call, spanned, with_spans
 from weir.testing.duck_windows import direction
 from weir.testing.scalars import Scalars, known_parts
 from weir.testing.scopes import Joined, Named, OracleScope
@@ -114,8 +115,14 @@ class Statements:
 
     def _select(self, node: exp.Select, outer: OracleScope | None, env: Env) -> Statement:
         joined = self.sources.joined(node, outer, env)
+        call = span_call(node)
+        if call is not None:
+            time = self.scalars(OracleScope(joined, outer), env).translate
+            joined = with_spans(joined, call, time, self.given.name("x"))
         scope = OracleScope(joined, outer)
         scalars = self.scalars(scope, env, {w.name.lower(): w for w in node.args.get("windows") or []})
+        if call is not None:
+            scalars.span = spanned(joined.sources[-1])
         for clause in (node.args[k] for k in ("group", "distinct") if node.args.get(k) is not None):
             known_parts(clause)
         sql = f" FROM {joined.sql}" if joined.sql else ""
@@ -124,6 +131,8 @@ class Statements:
         items, parts = self._items(node, scope, scalars)
         if node.args.get("group") is not None:
             keys = self._keys(node, items, parts, scalars)
+            if scalars.span is not None and f"({scalars.span.sql})" in keys:
+                keys += [column.sql for _, column in joined.sources[-1].columns]  # window.start and window.end
             sql += f" GROUP BY {', '.join(keys)}" if keys else ""
         for word in ("having", "qualify"):
             if node.args.get(word) is not None:
@@ -197,7 +206,7 @@ class Statements:
                 found = [(item.alias, scalars.translate(item.this))]
                 scope.aliases.setdefault(item.alias.lower(), found[0][1])
             else:
-                name = item.name if isinstance(item, exp.Column) else f"_c{i}"
+                name = item.name if isinstance(item, exp.Column) or is_span_call(item) else f"_c{i}"
                 found = [(name, scalars.translate(item))]
             items += found
             parts += [item if len(found) == 1 and not item.is_star else None] * len(found)

@@ -49,7 +49,9 @@ from weir.testing.constants import (
 )
 from weir.testing.duck_aggregates import CALL_TREES, Place, aggregate, call_of, narrowed
 from weir.testing.duck_calls import Tools, function
+from weir.testing.duck_spans import is_span_call
 from weir.testing.duck_windows import ordering, over
+from weir.testing.scopes import field
 
 _EXACT = Context(prec=60)
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -123,6 +125,7 @@ class Scalars:
         self.subquery = subquery
         self.named = named or {}
         self.name = name
+        self.span: Scalar | None = None  # what window(ts, …) is here
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr], Scalar]] = {
             exp.Paren: lambda e: self.translate(e.this),
             exp.Column: self._column,
@@ -152,6 +155,7 @@ class Scalars:
             exp.Window: self._windowed,
             exp.Subquery: self._scalar_query,
             exp.Exists: self._exists,
+            exp.Dot: lambda e: field(self.translate(e.this), e.expression.name),
         }
 
     def translate(self, e: exp.Expr) -> Scalar:
@@ -246,6 +250,9 @@ class Scalars:
     def _function(self, e: exp.Expr) -> Scalar:
         if call_of(e) is not None:
             return self._aggregate(e)
+        if is_span_call(e):
+            assert self.span is not None, f"{e.sql('spark')} cannot stand here"
+            return self.span
         return self._called(e.name, [self.translate(arg) for arg in e.expressions])
 
     def _called(self, name: str, args: list[Scalar]) -> Scalar:

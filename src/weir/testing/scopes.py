@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from weir.algebra.schema import TIMESTAMP
+from weir.testing.arrow_types import SPANNED
 from weir.testing.constants import Scalar
 
 Named = tuple[str, Scalar]
@@ -66,6 +68,9 @@ class OracleScope:
         if e.table:
             source = self.source(e.table)
             if source is None:
+                whole = exp.column(e.table)
+                if self.joined.has(e.table) or e.table.lower() in self.aliases:
+                    return field(self.column(whole), e.name)  # a column that is a struct
                 assert self.outer is not None, f"there is no source {e.table}"
                 return self.outer.column(e)
             found = source.column(e.name)
@@ -78,6 +83,13 @@ class OracleScope:
             return alias
         assert self.outer is not None, f"there is no column {e.name}"
         return self.outer.column(e)
+
+
+def field(of: Scalar, name: str) -> Scalar:
+    """`start` or `end` of what window(ts, …) gives."""
+    assert of.type == SPANNED, f"{of.type} has no field {name}"
+    assert name.lower() in ("start", "end"), f"a window has a start and an end, no {name}"
+    return Scalar(f"struct_extract({of.sql}, '{name.lower()}')", TIMESTAMP)
 
 
 def merged(names: Sequence[str], side: str, left: Joined, right: Joined) -> tuple[Named, ...]:
