@@ -36,7 +36,7 @@ from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING,
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, types
 from weir.sql.position import refuse, start_of
-from weir.sql.refusals import REFUSED_NODES
+from weir.sql.refusals import REFUSED_NODES, refused
 from weir.sql.row_sets import aggregate, in_query, row_set_methods
 from weir.sql.scope import NameFaultError, Scope
 from weir.sql.types import MismatchError
@@ -170,7 +170,8 @@ class Expressions:
                 return self.fail(f"{what} is not part of the language", node, hint)
             hint = did_you_mean(name, _FUNCTIONS) or "docs/language.md lists the functions"
             return self.fail(f"there is no function '{name.lower()}'", node, hint)
-        return self.fail(f"{kind.upper()} is not part of the language", node, "see docs/language.md for the grammar")
+        what, hint = refused(kind, self.text, self._start(node))
+        return self.fail(f"{what} is not part of the language", node, hint)
 
     def _truth(self, e: Expression, node: exp.Expr, clause: str) -> Expression:
         if types.is_open(e):

@@ -30,7 +30,9 @@ from weir.errors import RegisterError
 from weir.settings import Settings
 from weir.sql.depth import nesting, with_room
 from weir.sql.position import refuse
+from weir.sql.strict import fault
 from weir.sql.windows import SourceWindow, WindowClause, align_windows, blank, find_windows
+from weir.sql.words import settle
 
 _STATEMENTS = "a standing query is one SELECT, or several joined by UNION, EXCEPT or INTERSECT"
 _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, with room to spare
@@ -84,7 +86,8 @@ def parse(text: str, settings: Settings) -> Parsed:
         text.encode()
     except UnicodeEncodeError as e:
         raise refuse(text, "the SQL text holds a character that is no Unicode", e.start) from None
-    tokens = _tokenise(text)
+    settled = settle(text, _tokenise(text))
+    tokens = settled.tokens
     if not tokens:
         raise RegisterError("the SQL text is empty", hint=_STATEMENTS)
     level, deepest = nesting(tokens)
@@ -109,6 +112,9 @@ def parse(text: str, settings: Settings) -> Parsed:
     _check_placeholders(text, tokens)
     kept, of_query, of_sources = find_windows(text, tokens)
     ast = _parse_tokens(text, kept, blank(text, tokens, kept), level)
+    dropped = with_room(lambda: fault(text, kept, settled.joined), frames=level * _FRAMES_PER_LEVEL)
+    if dropped is not None:
+        raise dropped
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
     params = _params(text, tokens)
     return Parsed(
@@ -225,7 +231,7 @@ def _params(text: str, tokens: Sequence[Token]) -> dict[str, int]:
     for token, name in itertools.pairwise(tokens):
         if token.token_type is TokenType.PLACEHOLDER:
             raise refuse(text, "'?' is no parameter here", token.start, "give it a name: :lo")
-        if token.token_type is TokenType.COLON and name.start == token.end + 1:
+        if token.token_type is TokenType.COLON:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name.text):
                 raise refuse(
                     text, f"':{name.text[:30]}' is no parameter", token.start, "a name starts with a letter: :lo"
