@@ -29,6 +29,7 @@ from weir.algebra.functions import NAMED
 from weir.errors import RegisterError
 from weir.settings import Settings
 from weir.sql.depth import nesting, with_room
+from weir.sql.long_lists import Lists, take_lists
 from weir.sql.position import refuse
 from weir.sql.strict import fault
 from weir.sql.windows import SourceWindow, WindowClause, align_windows, blank, find_windows
@@ -66,6 +67,7 @@ class Parsed:
     param_starts: tuple[int, ...]  # where each is used first
     depth_max: int  # how deep an expression may nest
     words: int  # how many the text has; no tree of it is much deeper
+    lists: Lists  # the long lists of constants, which are not in `ast`
 
     def window_of(self, table: exp.Table) -> WindowClause | None:
         """The window that a source of `ast` has for itself."""
@@ -111,14 +113,23 @@ def parse(text: str, settings: Settings) -> Parsed:
     _check_types(text, tokens)
     _check_placeholders(text, tokens)
     kept, of_query, of_sources = find_windows(text, tokens)
-    ast = _parse_tokens(text, kept, blank(text, tokens, kept), level)
-    dropped = with_room(lambda: fault(text, kept, settled.joined), frames=level * _FRAMES_PER_LEVEL)
+    short, lists = take_lists(kept)
+    ast = _parse_tokens(text, short, blank(text, tokens, kept), level)
+    dropped = with_room(lambda: fault(text, short, settled.joined), frames=level * _FRAMES_PER_LEVEL)
     if dropped is not None:
         raise dropped
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
     params = _params(text, tokens)
     return Parsed(
-        text, ast, of_query, windows, tuple(params), tuple(params.values()), settings.sql_depth_max - 10, len(tokens)
+        text,
+        ast,
+        of_query,
+        windows,
+        tuple(params),
+        tuple(params.values()),
+        settings.sql_depth_max - 10,
+        len(tokens),
+        lists,
     )
 
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _QUOTED = frozenset({TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.HEX_STRING})
 # Words that are no names here, although Spark lets most of them be.
 _RESERVED_WORDS = (
-    "ALL AND AS BETWEEN BY CASE DISTINCT ELSE EXISTS FROM GROUP HAVING IN IS JOIN LIKE NOT NULL ON OR ORDER SELECT THEN "
-    "UNION USING WHEN WHERE"
+    "ALL AND AS BETWEEN BY CASE DISTINCT ELSE EXISTS FROM GROUP HAVING IN IS JOIN LIKE NOT NULL ON OR ORDER SELECT "
+    "THEN UNION USING WHEN WHERE"
 )
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 

@@ -215,8 +215,16 @@ class Scalars:
         if e.args.get("query") is not None:
             return self._in_query(e)
         arg = self.translate(e.this)
-        parts = [compare("=", arg, self.translate(x), self.compute) for x in e.expressions]
+        items = [item for x in e.expressions for item in self._items(x)]
+        parts = [compare("=", arg, item, self.compute) for item in items]
         return Scalar(f"({' OR '.join(p.sql for p in parts)})", BOOLEAN, all(p.constant for p in parts))
+
+    def _items(self, e: exp.Expr) -> list[Scalar]:
+        """What stands behind IN: a value, or a list of them."""
+        given = self.params.get(e.name) if isinstance(e, exp.Placeholder) else None
+        if isinstance(given, tuple):  # constants of the text
+            return [constant(text) if is_text else number(text) for is_text, text in given]
+        return [parameter(item) for item in given] if isinstance(given, list) else [self.translate(e)]
 
     def _like(self, e: exp.Expr) -> Scalar:
         arg, pattern = self.translate(e.this), self.translate(e.expression)
