@@ -260,6 +260,8 @@ class Expressions:
     # Arithmetic.
 
     def _negate(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if isinstance(node.this, exp.Literal) and node.this.is_number and node.this.this == str(-literals.INT64_MIN):
+            return Literal(literals.INT64_MIN, BIGINT)  # its digits alone are beyond the bigints
         e = self._operand(node.this, wanted)
         if not (e.type.is_numeric or e.type.kind is Kind.INTERVAL):
             raise self.fail(f"'-' takes a number, got {types.described(e)}", node, "leave the sign out")

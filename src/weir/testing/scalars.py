@@ -241,6 +241,8 @@ class Scalars:
         return arithmetic(_ARITHMETIC[type(e)], self.translate(e.this), self.translate(e.expression))
 
     def _negate(self, e: exp.Expr) -> Scalar:
+        if isinstance(e.this, exp.Literal) and e.this.is_number and e.this.this == str(2**63):
+            return constant(-(2**63), BIGINT)
         arg = self.translate(e.this)
         if arg.origin == "literal" and isinstance(arg.value, (int, float, Decimal, dt.timedelta)):
             # copy_negate and not a minus sign, which would round to 28 digits
@@ -427,7 +429,8 @@ def _numbers(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
     if Kind.DECIMAL not in kinds:
         if op == "%":
             return f"(CAST({left.sql} AS BIGINT) % nullif(CAST({right.sql} AS BIGINT), 0))", BIGINT
-        return narrowed(f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"), BIGINT
+        sql = f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"
+        return (f"TRY_CAST({sql} AS BIGINT)" if left.constant and right.constant else narrowed(sql)), BIGINT
     (p1, s1), (p2, s2) = _digits(left), _digits(right)
     if op == "*":
         precision, scale = p1 + p2, s1 + s2
