@@ -23,6 +23,7 @@ class Settings:
     demote_share: float = 0.001  # a selection that matches a larger share of a batch than this is demoted …
     demote_pairs_min: int = 10_000  # … if it also matched at least this many of the batch's rows
     boxes_per_query_max: int = 64  # boxes one query may need after OR, IN and <> are written out
+    set_items_max: int = 1_000_000  # values in one list behind IN
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
     join_families_max: int = 100  # different (two streams, equalities) that standing joins may have
     sql_chars_max: int = 100_000  # length of one SQL text

@@ -97,7 +97,7 @@ def test_long_flat_lists_are_taken() -> None:
     query = lowered("SELECT price FROM trade WHERE " + " OR ".join(terms))
     assert len(shape_of(query).slots) == 5_000
     in_list = "SELECT price FROM trade WHERE price IN (" + ", ".join(str(i) for i in range(5_000)) + ")"
-    assert shape_of(lowered(in_list)).text == shape_of(query).text
+    assert shape_of(lowered(in_list)).text == "SELECT s0.price FROM trade s0 WHERE s0.price IN (:c0)"
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_each_is_what_the_oracle_says(line: str) -> None:
     rows = random_rows(random.Random(f"functions {line}"), 200)
     rows = table_of([row for row in rows if row["t"] is not None])  # a stream's time is never NULL
     for text in line.split("; "):
-        sql = f"SELECT {text} AS x FROM trade WHERE {text} IS NOT NULL OR i > 0"
+        sql = f"SELECT {text} AS x FROM trade WHERE ({text}) IS NOT NULL OR i > 0"
         query = lower(parse(sql, Settings()), CATALOG)
         assert isinstance(query.root, Project)
         predicate = condition_of(query)

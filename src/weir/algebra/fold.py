@@ -19,7 +19,7 @@ from weir.algebra.functions import SIGNATURES
 from weir.algebra.nodes import Expression, Literal
 from weir.algebra.order import UnfoldedError, order
 from weir.algebra.rebuild import rebuild
-from weir.algebra.schema import BOOLEAN, DataType, Kind
+from weir.algebra.schema import BIGINT, BOOLEAN, DataType, Kind
 
 INT64_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
@@ -72,7 +72,8 @@ def _value(e: Expression, args: Sequence[Literal]) -> Expression:
     if isinstance(e, nodes.Cast):
         return Literal(cast(args[0], e.type), e.type)
     if isinstance(e, nodes.Call):
-        return Literal(SIGNATURES[e.function].value(*(a.value for a in args)), e.type)
+        found = SIGNATURES[e.function].value(*(a.value for a in args))
+        return Literal(_bounded(found, e.type.kind) if isinstance(found, int) and e.type == BIGINT else found, e.type)
     if isinstance(e, (nodes.Arithmetic, nodes.Negate)):
         return Literal(_arithmetic(e, args), e.type)
     return e
@@ -124,8 +125,8 @@ def _number(a: Literal, wanted: DataType) -> int | float | Decimal:
 
 
 def _bounded(value: int | float | Decimal, kind: Kind) -> object:
-    """NULL beyond 64 bits (−2^63 is reserved); an instant has no such NULL here and stays unfolded."""
-    if not isinstance(value, int) or abs(value) <= INT64_MAX:
+    """NULL beyond 64 bits; an instant has no such NULL here and stays unfolded. −2^63 is reserved but for a bigint."""
+    if not isinstance(value, int) or abs(value) <= INT64_MAX or (kind is Kind.BIGINT and value == -INT64_MAX - 1):
         return value
     if kind is Kind.TIMESTAMP:
         raise UnfoldedError

@@ -40,11 +40,16 @@ _RESERVED_WORDS = (
 # Words that end a name or start a clause; as names they are quoted.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
+_ITEMS_SHOWN = 8
 Names = Mapping[int, str]  # what each source occurrence is called
 
 
 class MaskedNames(dict[int, str]):
     """Names for a text that tells no constants apart: each is written as `:c`."""
+
+
+class ShownNames(dict[int, str]):
+    """Names for a text that people read: long lists are cut."""
 
 
 def quoted(name: str) -> str:
@@ -139,6 +144,8 @@ def _text(e: Expression, names: Names) -> tuple[str, int]:
         return f"least c with {_side(e.left, names)} {e.op} {_inside(e.right, _ADD, names)} + c", _COMPARE
     if isinstance(e, nodes.Like):
         return f"{_inside(e.arg, _ADD, names)} LIKE {_inside(e.pattern, _ADD, names)}", _COMPARE
+    if isinstance(e, nodes.InSet):
+        return f"{_inside(e.arg, _ADD, names)} IN ({_items_text(e.items, names)})", _COMPARE
     if isinstance(e, nodes.IsNull):
         return f"{_inside(e.arg, _ADD, names)} IS NULL", _COMPARE
     if isinstance(e, nodes.Arithmetic):
@@ -155,6 +162,16 @@ def _text(e: Expression, names: Names) -> tuple[str, int]:
     if isinstance(e, nodes.Subquery):
         return _subquery_text(e, names)
     return _aggregate_text(e, names), _ATOM
+
+
+def _items_text(items: Literal | Param, names: Names) -> str:
+    if isinstance(items, Param) or isinstance(names, MaskedNames):
+        return _text(items, names)[0]
+    assert isinstance(items.value, tuple)
+    shown = items.value[:_ITEMS_SHOWN] if isinstance(names, ShownNames) else items.value
+    texts = [_constant_text(Literal(value, items.type.item)) for value in shown]
+    left = len(items.value) - len(shown)
+    return ", ".join(texts) + (f", … {left:,} more" if left else "")
 
 
 def _param_text(e: Param) -> str:
@@ -438,7 +455,7 @@ def _columns_text(columns: tuple[tuple[str, Expression], ...], names: Names) -> 
 
 def tree_text(query: nodes.Query, note: Callable[[Node], str] = lambda _node: "") -> str:
     """The operators as an indented tree; `note` may say something about the edge above each of them."""
-    names = names_of(query.root)
+    names = ShownNames(names_of(query.root))
     lines: list[str] = []
 
     def draw(node: Node, indent: int) -> None:

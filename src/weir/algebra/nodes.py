@@ -2,7 +2,7 @@
 
 An expression is typed and refers to columns by (source occurrence, column name). A constant is a `Literal`,
 or a `Param` where it was taken out (a query's *shape* has only `Param`s). Logic is SQL's three-valued one.
-BETWEEN and IN do not occur: they are lowered to AND and OR of comparisons.
+BETWEEN does not occur, nor IN of a few values: they are lowered to AND and OR of comparisons.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class ColumnRef:
 class Literal:
     """A constant; None is NULL.
 
-    `value` is an int, float, Decimal, str, bool, date (DATE), or whole microseconds (TIMESTAMP, INTERVAL).
+    `value` is an int, float, Decimal, str, bool, date (DATE), or whole microseconds (TIMESTAMP, INTERVAL); of a LIST it
+    is a tuple of such values.
     """
 
     value: object
@@ -115,6 +116,15 @@ class Threshold:
 class Like:
     arg: Expression
     pattern: Literal | Param  # % any run, _ any one character, \ escapes
+    type: DataType = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class InSet:
+    """Whether a value is among the items of a list, as SQL's IN: with a NULL among them it is true or NULL."""
+
+    arg: Expression
+    items: Literal | Param  # of a LIST whose items are of the type that constants beside `arg` have
     type: DataType = BOOLEAN
 
 
@@ -195,6 +205,7 @@ Expression = (
     | Comparison
     | Threshold
     | Like
+    | InSet
     | IsNull
     | And
     | Or

@@ -24,6 +24,7 @@ class Kind(enum.Enum):
     TIMESTAMP = "timestamp"
     INTERVAL = "interval"
     NULL = "null"  # the type of a bare NULL
+    LIST = "list"  # the type of a constant behind IN, never of a column
 
     __hash__ = (
         object.__hash__
@@ -32,16 +33,25 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A scalar type; precision and scale are meaningful for DECIMAL only (precision at most 18)."""
+    """A type; precision and scale are meaningful for DECIMAL only (precision at most 18), and for lists of them."""
 
     kind: Kind
     precision: int = 0
     scale: int = 0
+    items: Kind | None = None  # of a LIST: the kind of its items
 
     def __str__(self) -> str:
+        if self.kind is Kind.LIST:
+            return f"list<{self.item}>"
         if self.kind is Kind.DECIMAL:
             return f"decimal({self.precision},{self.scale})"
         return str(self.kind.value)
+
+    @property
+    def item(self) -> DataType:
+        """The type of a list's items."""
+        assert self.items is not None, f"{self.kind} is no list"
+        return DataType(self.items, self.precision, self.scale)
 
     @property
     def is_numeric(self) -> bool:
@@ -61,6 +71,10 @@ NULL = DataType(Kind.NULL)
 
 def decimal(precision: int, scale: int) -> DataType:
     return DataType(Kind.DECIMAL, precision, scale)
+
+
+def list_of(item: DataType) -> DataType:
+    return DataType(Kind.LIST, item.precision, item.scale, item.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,9 @@ def constants_column(constants: pa.Table, param: Param) -> pa.Array:
 
 def _python_values(array: pa.Array, param: Param) -> list[object]:
     """Values as `Literal.value` holds them; whole microseconds for times."""
+    if param.type.kind is Kind.LIST:
+        lists = array.cast(pa.list_(pa.int64())) if _is_time(param.type.item) else array
+        return [tuple(items) for items in lists.to_pylist()]
     if _is_time(param.type):
         array = pc.cast(array, pa.int64())
     return array.to_pylist()  # type: ignore[no-any-return]  # pyarrow is untyped

@@ -179,6 +179,8 @@ def whole(constants: pa.Array, constant: DataType, factor: int, divisor: int) ->
 
 
 def _multiplied(values: Ints, factor: int) -> Places:
+    if factor == 1:
+        return Places(values, np.ones(len(values), bool))
     last = KEY_MAX // factor
     inside = (values <= last) & (values >= -last)
     floor = np.where(inside, values, 0) * factor

@@ -39,6 +39,7 @@ from weir.boxes.bounds import (
     whole,
 )
 from weir.boxes.patterns import classify, successors
+from weir.boxes.sets import Constraint, check_together, one_by_one
 from weir.boxes.templates import Atom, BoxTemplate, Disjunct
 from weir.errors import RegisterError
 from weir.index.keys import KEY_MAX, KEY_MIN
@@ -57,22 +58,6 @@ _WHOLE_REACH = 2.0**61  # with constants up to MOVED_MAX no sum or difference le
 _SLACK = 2.0**-16
 _SLACK_MAX, _SLACK_MIN = 2.0**-6, 2.0**-26
 _ROUNDED_REACH = 2.0**52
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """An attribute and keys for it, for `rows` of the constants (None: all of them).
-
-    Keys are `intervals`, or come from comparing with `strings`; with op <> they are the excluded ones. Arrays
-    are as long as the rows, or of length 1 and the same for all.
-    """
-
-    rows: Ints | None
-    attribute: int | Ints
-    op: str
-    intervals: Intervals | None
-    strings: pa.Array | None = None
-    reach: Doubles | None = None  # the constraint is right only for rows with numbers up to this; None: for all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +100,7 @@ def _resolve_disjunct(disjunct: Disjunct, constants: pa.Table, attributes: Attri
     widths = _widths(disjunct.atoms, constants)
     for atom in disjunct.atoms:
         constraints += _resolve_atom(atom, constants, attributes, alive, widths.get(atom.attribute))
+    check_together([c.counts for c in constraints if c.counts is not None])
     return Resolved(alive, tuple(constraints))
 
 
@@ -139,6 +125,9 @@ def _resolve_atom(
     if atom.op == "like":
         yield from _resolve_like(atom, constants, attributes, alive)
         return
+    if atom.op in ("in", "not in"):
+        yield from _resolve_set(atom, constants, attributes, alive)
+        return
     number = attributes.numbers(atom.attribute, constants)
     everything = Intervals(np.array([KEY_MIN]), np.array([KEY_MAX]))
     if atom.op in ("known", "<>"):  # x <> c also says that x is not NULL, which only a constraint can
@@ -159,7 +148,7 @@ def _resolve_atom(
         return
     places = place(values, atom.bound.type, atom.compared)
     found = interval("=" if atom.op == "<>" else atom.op, places)
-    yield Constraint(None, number, atom.op, _undo(atom, found, constants, alive), None, reach)
+    yield Constraint(None, number, atom.op, _undo(atom, found, constants, alive), reach=reach)
 
 
 def _guarded(
@@ -268,6 +257,29 @@ def _resolve_like(atom: Atom, constants: pa.Table, attributes: Attributes, alive
         yield Constraint(rows, numbers, "=", Intervals(np.array([1]), np.array([1])))
 
 
+def _resolve_set(atom: Atom, constants: pa.Table, attributes: Attributes, alive: Bools) -> Iterator[Constraint]:
+    """Every item is a key; a NULL among them is equal to nothing, and leaves nothing that is known to be outside."""
+    assert isinstance(atom.bound, (Literal, Param))
+    number = attributes.number(atom.attribute)
+    lists = _values(atom.bound, constants)
+    if len(lists) == 1 and len(alive) != 1:
+        lists = lists.take(pa.array(np.zeros(len(alive), np.int64)))
+    items = lists.flatten()
+    sizes = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    known = items.is_valid().to_numpy(zero_copy_only=False)
+    owner = np.repeat(np.arange(len(alive)), sizes)
+    counts = np.bincount(owner[known], minlength=len(alive))
+    if atom.op == "not in":
+        alive &= counts == sizes
+        yield Constraint(None, number, "known", Intervals(np.array([KEY_MIN]), np.array([KEY_MAX])))
+    items = items.drop_null()
+    if atom.compared.kind is Kind.STRING:
+        yield Constraint(None, number, atom.op, None, items, counts)
+    else:
+        found = interval("=", place(items, atom.bound.type.item, atom.compared))
+        yield Constraint(None, number, atom.op, found, None, counts)
+
+
 def texts(resolved: Iterable[Resolved]) -> Iterator[tuple[int, pa.Array]]:
     """The strings that each attribute is compared with."""
     for disjunct in resolved:
@@ -310,7 +322,7 @@ def _keyed(c: Constraint, dictionaries: Mapping[int, StringDictionary]) -> Const
     if c.strings is None:
         return c
     assert isinstance(c.attribute, int)
-    op = "=" if c.op == "<>" else c.op
+    op = "=" if c.op in ("<>", "in", "not in") else c.op
     return replace(c, intervals=interval(op, place_strings(c.strings, dictionaries[c.attribute])), strings=None)
 
 
@@ -336,6 +348,12 @@ def _gaps(cuts: Sequence[Intervals], count: int) -> list[Intervals]:
 
 
 def _box_of_each_row(alive: Bools, constraints: Sequence[Constraint]) -> RowBoxes:
+    lists = [c for c in constraints if c.counts is not None]
+    if lists:
+        others = [c for c in constraints if c is not lists[0]]
+        owner, single, others = one_by_one(len(alive), lists[0], others)
+        boxes = _box_of_each_row(alive[owner], [*others, single])
+        return boxes._replace(row_of_box=owner[boxes.row_of_box])
     if all(c.rows is None and isinstance(c.attribute, int) for c in constraints):
         return _side_by_side(alive, constraints)
     return _merged(alive, constraints)

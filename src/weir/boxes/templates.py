@@ -13,6 +13,7 @@ The result is a disjunction of conjunctions of atoms, each one a constraint on o
     r.t < s.t + :c0         the attribute r.t − s.t of pairs of rows (`weir.boxes.two_sources`)
     r.d < s.d + :c0         of doubles: the least c0 that makes it true, an attribute of pairs; and r.d − s.d as a hint
     x IS NOT NULL           the column, any value
+    x IN (:c0)              the column, a box for each item of the list; NOT IN one for each gap between them
     x <> :c0 AND x <> :c1   the column, k + 1 gaps between the k excluded intervals; not 2^k boxes
 
 Atoms on one attribute intersect. A part without columns is a guard: a row of constants for which it is not true has no
@@ -65,7 +66,7 @@ class Atom:
 
     # Atoms are looked up to find equal ones; op and bound nearly always tell them apart, so only these are hashed.
     attribute: Expression = field(hash=False)
-    op: str  # = <> < <= > >= like, or known (not NULL)
+    op: str  # = <> < <= > >= like, in, not in, or known (not NULL)
     meaning: Expression = field(hash=False)  # the part of the predicate that it stands for
     bound: Expression | None = None
     compared: DataType = field(default=BOOLEAN, hash=False)  # the type of what is compared with the bound
@@ -156,6 +157,9 @@ class _Writer:
         if isinstance(e, nodes.IsNull) and not wanted:
             attribute, steps = _solved(e.arg)
             return [(Atom(attribute, "known", Not(e), None, e.arg.type, steps),)]
+        if isinstance(e, nodes.InSet) and not params_of(e.arg):
+            op, meaning = ("in", e) if wanted else ("not in", Not(e))
+            return [(Atom(e.arg, op, meaning, e.items, e.arg.type),)]
         if isinstance(e, nodes.Like) and wanted and not params_of(e.arg):
             return [(Atom(e.arg, "like", e, e.pattern),)]
         return _boolean(e, wanted)

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.nodes import Literal, Param, Query, Window
-from weir.algebra.schema import Catalog, DataType, Kind, Stream, decimal
+from weir.algebra.schema import NULL, Catalog, DataType, Kind, Stream, decimal, list_of
 from weir.errors import RegisterError, did_you_mean
 from weir.families.contract import Checked
 from weir.plan.classify import Classified, check_windows, classify, refused
+from weir.plan.list_params import check_sizes, converted_lists
 from weir.plan.window_limits import check_window
 from weir.settings import Settings
 from weir.sql.canonical import is_plain
@@ -26,7 +27,9 @@ from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import Shape, shape_of
 from weir.store.row_files import arrow_type
+from weir.values.columns import list_array
 
+_TIMES = (Kind.TIMESTAMP, Kind.INTERVAL)
 # By kind what pyarrow calls the types that are of it; the first that fits is taken.
 _ARROW_TYPES = {
     Kind.BOOLEAN: ("boolean",),
@@ -162,10 +165,16 @@ def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
     columns = {}
     for k, (slot, type) in enumerate(zip(planned.shape.slots, planned.shape.types, strict=True)):
         if isinstance(slot, Literal):
-            columns[f"c{k}"] = literal_array(slot, type) if count == 1 else pa.repeat(literal_scalar(slot, type), count)
+            one = literal_array(slot, type)
+            columns[f"c{k}"] = one if count == 1 else one.take(pa.array(np.zeros(count, np.int64)))
         else:
             assert params is not None
-            columns[f"c{k}"] = _convert(params.column(slot.name), slot, type)
+            given = params.column(slot.name)
+            columns[f"c{k}"] = (
+                converted_lists(given, slot, _convert) if type.kind is Kind.LIST else _convert(given, slot, type)
+            )
+        if type.kind is Kind.LIST:
+            check_sizes(columns[f"c{k}"], planned.settings)
     if not columns:  # a query without constants still needs one row a query
         columns["none"] = pa.nulls(count, pa.bool_())
     return pa.table(columns)
@@ -173,6 +182,9 @@ def constants_table(planned: Registration, params: pa.Table | None) -> pa.Table:
 
 def literal_array(literal: Literal, type: DataType) -> pa.Array:
     """A constant as an Arrow array of its slot's type, with one value."""
+    if type.kind is Kind.LIST:
+        assert isinstance(literal.value, tuple)
+        return list_array(literal.value, type)
     if type.kind is Kind.TIMESTAMP:
         return pa.array([literal.value], pa.int64()).cast(arrow_type(type))
     return pa.array([literal.value], arrow_type(type))
@@ -185,6 +197,12 @@ def literal_scalar(literal: Literal, type: DataType) -> pa.Scalar:
 
 def constant_value(scalar: pa.Scalar, type: DataType) -> object:
     """The inverse of `literal_scalar`: a stored constant as `Literal.value` has it (times are µs)."""
+    if type.kind is Kind.LIST:
+        return (
+            tuple(constant_value(item, type.item) for item in scalar)
+            if type.item.kind in _TIMES
+            else tuple(scalar.as_py())
+        )
     if type.kind is Kind.TIMESTAMP and scalar.is_valid:
         return scalar.cast(pa.int64()).as_py()
     return scalar.as_py()
@@ -228,4 +246,9 @@ def type_of(arrow: pa.DataType) -> DataType | None:
         return None
     if pa.types.is_dictionary(arrow):
         return type_of(arrow.value_type)
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        if not pa.types.is_nested(arrow.value_type):
+            item = type_of(arrow.value_type)
+            return list_of(NULL if item is None else item)
+        raise RegisterError(f"a parameter column has type {arrow}, a list holds single values", hint="flatten it")
     raise RegisterError(f"a parameter column has type {arrow}, expected one of the language's types")

@@ -35,10 +35,12 @@ from weir.algebra.nodes import (
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, Column, DataType, Kind
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, types
+from weir.sql.long_lists import Lists
 from weir.sql.position import refuse, start_of
-from weir.sql.refusals import REFUSED_NODES
+from weir.sql.refusals import REFUSED_NODES, refused
 from weir.sql.row_sets import aggregate, in_query, row_set_methods
 from weir.sql.scope import NameFaultError, Scope
+from weir.sql.sets import SMALL, list_parameter, long_lists
 from weir.sql.types import MismatchError
 from weir.sql.windows import read_unit
 
@@ -54,9 +56,15 @@ class Expressions:
     """Lowers the expressions of one query; `scope` is that of the SELECT at hand."""
 
     def __init__(
-        self, text: str, params: Mapping[str, int], param_types: Mapping[str, DataType], depth_max: int
+        self,
+        text: str,
+        params: Mapping[str, int],
+        param_types: Mapping[str, DataType],
+        depth_max: int,
+        lists: Lists,
     ) -> None:
         self.text = text
+        self.lists = lists
         self.params = params
         self.param_types = param_types
         self.depth_max = depth_max
@@ -170,7 +178,8 @@ class Expressions:
                 return self.fail(f"{what} is not part of the language", node, hint)
             hint = did_you_mean(name, _FUNCTIONS) or "docs/language.md lists the functions"
             return self.fail(f"there is no function '{name.lower()}'", node, hint)
-        return self.fail(f"{kind.upper()} is not part of the language", node, "see docs/language.md for the grammar")
+        what, hint = refused(kind, self.text, self._start(node))
+        return self.fail(f"{what} is not part of the language", node, hint)
 
     def _truth(self, e: Expression, node: exp.Expr, clause: str) -> Expression:
         if types.is_open(e):
@@ -212,6 +221,8 @@ class Expressions:
     def _param(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         name = node.name
         given = self.param_types.get(name)
+        if given is not None and given.kind is Kind.LIST:
+            raise self.fail(f"parameter ':{name}' is a list", node, f"a list stands behind IN: x IN (:{name})")
         if given is not None:
             return Param(name, given)
         return Param(name, NULL if wanted is None else types.slot_type(wanted))
@@ -249,6 +260,8 @@ class Expressions:
     # Arithmetic.
 
     def _negate(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if isinstance(node.this, exp.Literal) and node.this.is_number and node.this.this == str(-literals.INT64_MIN):
+            return Literal(literals.INT64_MIN, BIGINT)  # its digits alone are beyond the bigints
         e = self._operand(node.this, wanted)
         if not (e.type.is_numeric or e.type.kind is Kind.INTERVAL):
             raise self.fail(f"'-' takes a number, got {types.described(e)}", node, "leave the sign out")
@@ -454,7 +467,40 @@ class Expressions:
             return in_query(self, node)
         if not node.expressions or any(node.args.get(k) for k in ("unnest", "field")):
             raise self.fail("IN takes a list of values", node, "write it as a join if the values are in a stream")
-        return disjunction([self._compare("=", node.this, v) for v in node.expressions])
+        lists = [v for v in node.expressions if self._is_list(v)]
+        if not lists and len(node.expressions) <= SMALL:
+            return disjunction([self._compare("=", node.this, v) for v in node.expressions])
+        rest = [v for v in node.expressions if not self._is_list(v)]
+        arg = self.lower(node.this)
+        if types.is_constant(arg):
+            raise self.fail(
+                "IN of a long list takes a column or an expression of columns", node, "write it the other way"
+            )
+        found: list[Expression] = []
+        for v in lists:
+            if v.name in self.lists:
+                found += long_lists(arg, [self._constant(node, *of) for of in self.lists[v.name]])
+            else:
+                found.append(list_parameter(arg, v.name, self.param_types[v.name]))
+        if len(rest) > SMALL:
+            lowered = [(v, self.lower(v, arg.type)) for v in rest]
+            constants = [e for _, e in lowered if isinstance(e, Literal)]
+            if len(constants) > SMALL:
+                found += long_lists(arg, constants)
+                rest = [v for v, e in lowered if not isinstance(e, Literal)]
+        return disjunction([*found, *(self._compare("=", node.this, v) for v in rest)])
+
+    def _is_list(self, node: exp.Expr) -> bool:
+        if not isinstance(node, exp.Placeholder):
+            return False
+        given = self.param_types.get(node.name)
+        return node.name in self.lists or (given is not None and given.kind is Kind.LIST)
+
+    def _constant(self, node: exp.Expr, is_text: bool, text: str) -> Literal:
+        found = Literal(text, STRING) if is_text else literals.number(text)
+        if found is None:
+            raise self.fail(f"the number {text[:40]} is beyond the range of double", node, "numbers reach ±1.797e308")
+        return found
 
     def _is(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         if not isinstance(node.expression, exp.Null):

@@ -160,7 +160,7 @@ class FromClause:
         at = name if name.meta.get("start") is not None else join.this
         right = self.scope.sources[-1]
         found = right.relation.column(column)
-        before = Scope(self.scope.sources[:-1], self.scope.merged, self.scope.values)
+        before = Scope(self.scope.sources[:-1], self.scope.merged, self.scope.values, hidden=self.scope.hidden)
         try:
             left = before.resolve(column)
             if found is None:
@@ -175,6 +175,8 @@ class FromClause:
             )
         if kind not in ("semi", "anti"):
             self.scope.merge(column, left, right.ref(found), kind)
+        else:
+            self.scope.usings.setdefault(right.scan.source, []).append(column.lower())
         return nodes.Comparison("=", a, b)
 
     # Sources.

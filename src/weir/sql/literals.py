@@ -18,6 +18,7 @@ from weir.algebra.nodes import Literal
 from weir.algebra.schema import BIGINT, DOUBLE, Kind, decimal
 
 INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
 DIGITS_MAX = 18  # of a DECIMAL
 SECOND_US = 1_000_000
 
@@ -62,7 +63,7 @@ def number(text: str) -> Literal | None:
         # int() refuses texts of thousands of digits, Decimal takes them all.
         value = Decimal(text)
         if "." not in text:
-            if -INT64_MAX <= value <= INT64_MAX:
+            if INT64_MIN <= value <= INT64_MAX:
                 return Literal(int(value), BIGINT)
         else:
             digits = value.as_tuple()
@@ -123,4 +124,6 @@ def negate(constant: Literal) -> Literal:
     assert constant.type.is_numeric or constant.type.kind is Kind.INTERVAL
     value = constant.value
     assert isinstance(value, (int, float, Decimal))
+    if value == INT64_MIN and constant.type.kind is Kind.BIGINT:
+        return Literal(None, constant.type)
     return Literal(value.copy_negate() if isinstance(value, Decimal) else -value, constant.type)

@@ -67,7 +67,7 @@ class _Lowering:
         self.numbered = 0
         self.named: Mapping[str, _With] = {}
         starts = dict(zip(parsed.params, parsed.param_starts, strict=True))
-        self.expressions = Expressions(parsed.text, starts, param_types, parsed.depth_max)
+        self.expressions = Expressions(parsed.text, starts, param_types, parsed.depth_max, parsed.lists)
         self.expressions.subquery = self._subquery
         self.fail = self.expressions.fail
 

@@ -29,8 +29,11 @@ from weir.algebra.functions import NAMED
 from weir.errors import RegisterError
 from weir.settings import Settings
 from weir.sql.depth import nesting, with_room
+from weir.sql.long_lists import Lists, take_lists
 from weir.sql.position import refuse
+from weir.sql.strict import fault
 from weir.sql.windows import SourceWindow, WindowClause, align_windows, blank, find_windows
+from weir.sql.words import settle
 
 _STATEMENTS = "a standing query is one SELECT, or several joined by UNION, EXCEPT or INTERSECT"
 _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, with room to spare
@@ -64,6 +67,7 @@ class Parsed:
     param_starts: tuple[int, ...]  # where each is used first
     depth_max: int  # how deep an expression may nest
     words: int  # how many the text has; no tree of it is much deeper
+    lists: Lists  # the long lists of constants, which are not in `ast`
 
     def window_of(self, table: exp.Table) -> WindowClause | None:
         """The window that a source of `ast` has for itself."""
@@ -84,7 +88,8 @@ def parse(text: str, settings: Settings) -> Parsed:
         text.encode()
     except UnicodeEncodeError as e:
         raise refuse(text, "the SQL text holds a character that is no Unicode", e.start) from None
-    tokens = _tokenise(text)
+    settled = settle(text, _tokenise(text))
+    tokens = settled.tokens
     if not tokens:
         raise RegisterError("the SQL text is empty", hint=_STATEMENTS)
     level, deepest = nesting(tokens)
@@ -108,11 +113,23 @@ def parse(text: str, settings: Settings) -> Parsed:
     _check_types(text, tokens)
     _check_placeholders(text, tokens)
     kept, of_query, of_sources = find_windows(text, tokens)
-    ast = _parse_tokens(text, kept, blank(text, tokens, kept), level)
+    short, lists = take_lists(kept)
+    ast = _parse_tokens(text, short, blank(text, tokens, kept), level)
+    dropped = with_room(lambda: fault(text, short, settled.joined), frames=level * _FRAMES_PER_LEVEL)
+    if dropped is not None:
+        raise dropped
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
     params = _params(text, tokens)
     return Parsed(
-        text, ast, of_query, windows, tuple(params), tuple(params.values()), settings.sql_depth_max - 10, len(tokens)
+        text,
+        ast,
+        of_query,
+        windows,
+        tuple(params),
+        tuple(params.values()),
+        settings.sql_depth_max - 10,
+        len(tokens),
+        lists,
     )
 
 
@@ -225,7 +242,7 @@ def _params(text: str, tokens: Sequence[Token]) -> dict[str, int]:
     for token, name in itertools.pairwise(tokens):
         if token.token_type is TokenType.PLACEHOLDER:
             raise refuse(text, "'?' is no parameter here", token.start, "give it a name: :lo")
-        if token.token_type is TokenType.COLON and name.start == token.end + 1:
+        if token.token_type is TokenType.COLON:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name.text):
                 raise refuse(
                     text, f"':{name.text[:30]}' is no parameter", token.start, "a name starts with a letter: :lo"

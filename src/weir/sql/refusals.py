@@ -1,9 +1,14 @@
 """What sqlglot reads but the language does not have: its name in the user's words, and what to write instead.
 
-Everything that is not listed is refused too, under sqlglot's own name for it.
+Everything that is not listed is refused too, by the word that the user wrote there: sqlglot's names for it mean nothing
+to anybody else.
 """
 
 from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"\w+|`[^`]*`|\S")
 
 # Expressions, by sqlglot's class: what it is called, and what to write instead.
 REFUSED_NODES: dict[str, tuple[str, str]] = {
@@ -22,6 +27,26 @@ REFUSED_NODES: dict[str, tuple[str, str]] = {
     "Filter": ("FILTER", "use WHERE"),
     "CurrentTimestamp": ("the current time", "use a window: BEGIN NOW - INTERVAL 5 MINUTES END NOW"),
     "Lambda": ("a lambda", ""),
+    "BitwiseAnd": ("&", ""),
+    "BitwiseOr": ("|", ""),
+    "BitwiseXor": ("^", ""),
+    "BitwiseNot": ("~", ""),
+    "BitwiseLeftShift": ("<<", ""),
+    "BitwiseRightShift": (">>", ""),
+    "WithinGroup": ("WITHIN GROUP", ""),
+    "IgnoreNulls": ("IGNORE NULLS", "leave it out"),
+    "RespectNulls": ("RESPECT NULLS", "leave it out"),
+    "GroupingSets": ("GROUPING SETS", "register one query for each set of keys"),
+    "Rollup": ("ROLLUP", "register one query for each set of keys"),
+    "Cube": ("CUBE", "register one query for each set of keys"),
+    "HexString": ("a binary constant (x'…')", ""),
+    "National": ("a text N'…'", "leave out the N"),
+    "Dot": ("a field of a value", "write alias.column"),
+    "Alias": ("an alias inside an expression", "leave it out"),
+    "Any": ("ANY", "write the comparisons out with OR"),
+    "All": ("ALL", "write the comparisons out with AND"),
+    "Values": ("VALUES", "name streams and tables only"),
+    "Table": ("TABLE", "write SELECT * FROM it"),
     "Star": ("*", "name the columns; * stands alone in the select list or in count(*)"),
 }
 
@@ -36,7 +61,7 @@ REFUSED_CLAUSES: dict[str, tuple[str, str]] = {
     "with_": ("WITH", "write the query without common table expressions"),
     "windows": ("WINDOW", "use a window in FROM: trade [RANGE 1 HOUR]"),
     "qualify": ("QUALIFY", "use HAVING"),
-    "laterals": ("LATERAL VIEW", ""),
+    "laterals": ("LATERAL", ""),
     "hint": ("a hint", "leave it out"),
     "into": ("INTO", "fetch the answer instead"),
     "sample": ("TABLESAMPLE", ""),
@@ -58,3 +83,12 @@ REFUSED_CLAUSES: dict[str, tuple[str, str]] = {
     "on": ("DISTINCT ON", "use GROUP BY with min or max"),
     "side": ("a set operation with a side", ""),
 }
+
+
+def refused(kind: str, text: str, start: int | None) -> tuple[str, str]:
+    """What a node of sqlglot's that is not in the language is called, and what to write instead."""
+    if kind in REFUSED_NODES:
+        return REFUSED_NODES[kind]
+    found = None if start is None else _WORD.search(text, start)
+    written = f"what is written at '{found[0][:40]}'" if found else "a part of the text"
+    return written, "see docs/language.md for the grammar"

@@ -1,8 +1,9 @@
 """Names in scope: the sources of one SELECT and the columns they bring.
 
 Names are case-insensitive. A column without a qualifier must be in exactly one source; columns merged by USING
-count once, as the first source's. `SELECT *` lists every source's columns in order, merged ones first. A name that the
-sources of a subquery do not have is looked up in the query around it.
+count once, as the first source's. `SELECT *` lists every source's columns in order, merged ones first, those of the
+last USING before those of earlier ones, as Spark does. A name that the sources of a subquery do not have is looked up
+in the query around it.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Scope:
     values: dict[str, Expression] = field(default_factory=dict)  # what merged columns of outer joins are
     outer: Scope | None = None  # that of the query around a subquery
     hidden: set[int] = field(default_factory=set)  # sources of which no column is shown: right sides of semi joins
+    usings: dict[int, list[str]] = field(default_factory=dict)  # source: the columns that its USING names, in order
 
     def source(self, alias: str) -> Source:
         folded = alias.lower()
@@ -126,24 +128,32 @@ class Scope:
         return self.has(name) or (self.outer is not None and self.outer.reaches(name))
 
     def star(self) -> list[tuple[str, Expression]]:
-        """All columns of all sources by name, those merged by USING first and once."""
-        refs: list[tuple[str, Expression]] = []
-        for name, places in self.merged.items():
-            source = next(s for s in self.sources if s.scan.source == places[0])
-            column = source.relation.column(name)
-            assert column is not None
-            refs.append((column.name, self.values.get(name, source.ref(column))))
-        for source in self.visible:
-            own = source.scan.source
-            columns = (c for c in source.relation.columns if own not in self.merged.get(c.name.lower(), []))
-            refs += [(c.name, source.ref(c)) for c in columns]
-        return refs
+        """All columns of all sources by name; each USING puts its columns, once, before what was joined so far."""
+        shown: list[ColumnRef] = []
+        for source in self.sources:
+            names = self.usings.get(source.scan.source, [])
+            is_hidden = source.scan.source in self.hidden
+            merged = [next(r for r in shown if self._stands_for(r, name, anyhow=is_hidden)) for name in names]
+            own = () if is_hidden else source.relation.columns
+            others = [source.ref(c) for c in own if c.name.lower() not in names]
+            shown = [*merged, *(r for r in shown if r not in merged), *others]
+        return [(r.name, self._value_of(r)) for r in shown]
+
+    def _stands_for(self, ref: ColumnRef, name: str, *, anyhow: bool = False) -> bool:
+        """Whether a column is what USING made of a name; `anyhow`: a semi join makes nothing new of it."""
+        first = self.merged.get(name, [ref.source] if anyhow else [None])[0]
+        return ref.source == first and ref.name.lower() == name
+
+    def _value_of(self, ref: ColumnRef) -> Expression:
+        name = ref.name.lower()
+        return self.values.get(name, ref) if self._stands_for(ref, name) else ref
 
     def merge(self, name: str, left: Expression, right: ColumnRef, side: str) -> None:
         """Have a column of USING count once; in an outer join it is the one of the side whose rows all stay."""
         folded = name.lower()
         first = left.source if isinstance(left, ColumnRef) else self.merged[folded][0]
         self.merged.setdefault(folded, [first]).append(right.source)
+        self.usings.setdefault(right.source, []).append(folded)
         if side == "right":
             self.values[folded] = right
         elif side == "full":

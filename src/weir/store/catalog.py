@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir.algebra.schema import CHANGES, Catalog, Column, DataType, Kind, Stream, Table
+from weir.algebra.schema import CHANGES, Catalog, Column, DataType, Kind, Stream, Table, list_of
 from weir.errors import OpenError, StoreError, StreamError
 from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
@@ -235,6 +235,9 @@ def _column_text(column: Column) -> str:
 
 def parse_type(text: str) -> DataType:
     """The inverse of `str(DataType)`."""
+    items = re.fullmatch(r"list<(.*)>", text)
+    if items:
+        return list_of(parse_type(items[1]))
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", text)
     if found:
         return DataType(Kind.DECIMAL, int(found[1]), int(found[2]))

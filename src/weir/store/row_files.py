@@ -36,6 +36,8 @@ _ARROW = {
 
 def arrow_type(type: DataType) -> pa.DataType:
     """How a value of this type is kept in files and answers; an interval is its microseconds."""
+    if type.kind is Kind.LIST:
+        return pa.list_(arrow_type(type.item))
     if type.kind is Kind.DECIMAL:
         return pa.decimal128(type.precision, type.scale)
     return _ARROW[type.kind]

@@ -47,7 +47,14 @@ def answer(
     """
     parsed = parse(query, settings or Settings()) if isinstance(query, str) else query
     connection = _connection()
-    given = Given(parsed, params or {}, catalog, tau_us, lambda sql: _compute(connection, sql), views=views or {})
+    given = Given(
+        parsed,
+        {**(params or {}), **parsed.lists},
+        catalog,
+        tau_us,
+        lambda sql: _compute(connection, sql),
+        views=views or {},
+    )
     sql, columns = Statements(given).statement(parsed.ast, None, {})
     ctes = f"WITH {', '.join(given.ctes)} " if given.ctes else ""
     registered = []

@@ -219,8 +219,16 @@ class Scalars:
         if e.args.get("query") is not None:
             return self._in_query(e)
         arg = self.translate(e.this)
-        parts = [compare("=", arg, self.translate(x), self.compute) for x in e.expressions]
+        items = [item for x in e.expressions for item in self._items(x)]
+        parts = [compare("=", arg, item, self.compute) for item in items]
         return Scalar(f"({' OR '.join(p.sql for p in parts)})", BOOLEAN, all(p.constant for p in parts))
+
+    def _items(self, e: exp.Expr) -> list[Scalar]:
+        """What stands behind IN: a value, or a list of them."""
+        given = self.params.get(e.name) if isinstance(e, exp.Placeholder) else None
+        if isinstance(given, tuple):  # constants of the text
+            return [constant(text) if is_text else number(text) for is_text, text in given]
+        return [parameter(item) for item in given] if isinstance(given, list) else [self.translate(e)]
 
     def _like(self, e: exp.Expr) -> Scalar:
         arg, pattern = self.translate(e.this), self.translate(e.expression)
@@ -237,6 +245,8 @@ class Scalars:
         return arithmetic(_ARITHMETIC[type(e)], self.translate(e.this), self.translate(e.expression))
 
     def _negate(self, e: exp.Expr) -> Scalar:
+        if isinstance(e.this, exp.Literal) and e.this.is_number and e.this.this == str(2**63):
+            return constant(-(2**63), BIGINT)
         arg = self.translate(e.this)
         if arg.origin == "literal" and isinstance(arg.value, (int, float, Decimal, dt.timedelta)):
             # copy_negate and not a minus sign, which would round to 28 digits
@@ -426,7 +436,8 @@ def _numbers(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
     if Kind.DECIMAL not in kinds:
         if op == "%":
             return f"(CAST({left.sql} AS BIGINT) % nullif(CAST({right.sql} AS BIGINT), 0))", BIGINT
-        return narrowed(f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"), BIGINT
+        sql = f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"
+        return (f"TRY_CAST({sql} AS BIGINT)" if left.constant and right.constant else narrowed(sql)), BIGINT
     (p1, s1), (p2, s2) = _digits(left), _digits(right)
     if op == "*":
         precision, scale = p1 + p2, s1 + s2

@@ -27,6 +27,7 @@ from weir.values.columns import (
 )
 
 _BIGINT_MAX = 2**63 - 1
+_BIGINT_MIN = np.iinfo(np.int64).min
 
 
 def arithmetic(op: str, left: Operand, right: Operand, type_: DataType) -> Operand:
@@ -51,6 +52,8 @@ def arithmetic(op: str, left: Operand, right: Operand, type_: DataType) -> Opera
             values, bad = _sum(a, b) if op == "+" else _difference(a, b)
             bad = bad | bad_a | bad_b
         valid = valid if bad is _NEVER else without(valid, bad)
+        if constant and type_.kind is Kind.BIGINT:  # the least bigint has no key, but constants need none
+            return Operand(values, valid, type_, constant)
         return Operand(values, in_range(values, valid, type_), type_, constant)
 
 
@@ -177,4 +180,4 @@ def _product(a: Ints, b: Ints) -> tuple[Ints, Bools]:
         return values, _NEVER
     divisor = np.where(b == 0, 1, b)
     wrapped = (values // divisor != a) & (b != 0)
-    return values, wrapped | (values == np.iinfo(np.int64).min)
+    return values, wrapped | ((a == _BIGINT_MIN) & (b == -1)) | ((b == _BIGINT_MIN) & (a == -1))

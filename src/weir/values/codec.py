@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from weir.algebra.nodes import EXPRESSIONS, Aggregate, ColumnRef, Expression, Literal, Subquery, WindowCall
-from weir.algebra.schema import DataType, Kind
+from weir.algebra.schema import DataType, Kind, list_of
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -39,7 +39,7 @@ def to_json(e: Expression) -> dict[str, Any]:
     written: dict[str, Any] = {"is": _KINDS[node]}
     for name, usual in _FIELDS[node]:
         value = getattr(e, name)
-        if value != usual:
+        if value != usual and not (node is Literal and name == "value"):
             written[name] = _field(value)
     if isinstance(e, Literal):
         written["value"] = _written(e.value, e.type)
@@ -56,7 +56,7 @@ def _field(value: Any) -> Any:
 
 def from_json(node: dict[str, Any]) -> Expression:
     """The expression that `to_json` wrote."""
-    found = {name: _part(name, value) for name, value in node.items() if name != "is"}
+    found = {name: _part(name, value) for name, value in node.items() if name not in ("is", "value")}
     if node["is"] == "literal":
         found["value"] = _read(node["value"], found["type"])
     made: Expression = _NODES[node["is"]](**found)
@@ -78,6 +78,8 @@ def canonical(e: Expression) -> str:
 
 def type_named(name: str) -> DataType:
     """The type that `str(type)` names."""
+    if name.startswith("list<"):
+        return list_of(type_named(name[5:-1]))
     found = _DECIMAL.fullmatch(name)
     if found is not None:
         return DataType(Kind.DECIMAL, int(found[1]), int(found[2]))
@@ -85,6 +87,8 @@ def type_named(name: str) -> DataType:
 
 
 def _written(value: object, type_: DataType) -> object:
+    if isinstance(value, tuple):
+        return [_written(item, type_.item) for item in value]
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, (Decimal, dt.date)):
@@ -94,6 +98,8 @@ def _written(value: object, type_: DataType) -> object:
 
 
 def _read(value: Any, type_: DataType) -> object:
+    if isinstance(value, list):
+        return tuple(_read(item, type_.item) for item in value)
     if value is None or not isinstance(value, str):
         return value
     if type_.kind is Kind.DOUBLE:

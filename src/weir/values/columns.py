@@ -9,6 +9,7 @@ An operand is a pair of NumPy arrays, `values` and `valid`, of one type:
     DOUBLE                float64
     BOOLEAN               bool
     STRING                a pa.Array of strings, which carries its own validity
+    LIST                  a pa.ListArray: constants behind IN
 
 `valid` is None when no value is NULL. A constant operand has length 1 and broadcasts. What stands in `values`
 where `valid` is false means nothing: no operation may fail on it or draw anything from it.
@@ -43,7 +44,7 @@ _RESERVED = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    values: Any  # NumPy array, or pa.Array for STRING
+    values: Any  # NumPy array, or pa.Array for STRING and LIST
     valid: Bools | None  # None: nothing is NULL
     type: DataType
     constant: bool  # the same for every row; length 1
@@ -84,6 +85,9 @@ def constant_operand(value: object, type_: DataType) -> Operand:
     if type_.kind is Kind.STRING:
         assert isinstance(value, str), value
         return Operand(pa.array([value], pa.string()), None, type_, True)
+    if type_.kind is Kind.LIST:
+        assert isinstance(value, tuple), value
+        return Operand(list_array(value, type_), None, type_, True)
     number: Any = value
     if type_.kind is Kind.DECIMAL:
         scaled = Decimal(number).scaleb(type_.scale)
@@ -95,6 +99,15 @@ def constant_operand(value: object, type_: DataType) -> Operand:
     return Operand(np.array([number], dtype), None, type_, True)
 
 
+def list_array(items: tuple[object, ...], type_: DataType) -> pa.Array:
+    """One list, of items given as `Literal.value` is."""
+    is_time = type_.item.kind in (Kind.TIMESTAMP, Kind.INTERVAL)
+    values = (
+        pa.array(items, pa.int64()).cast(arrow_type(type_.item)) if is_time else pa.array(items, arrow_type(type_.item))
+    )
+    return pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), values)
+
+
 def column_operand(column: pa.Array | pa.ChunkedArray, type_: DataType, *, constant: bool = False) -> Operand:
     """A column of rows; without a copy where its layout allows."""
     array = column
@@ -104,7 +117,7 @@ def column_operand(column: pa.Array | pa.ChunkedArray, type_: DataType, *, const
     if array.type != wanted:
         array = array.cast(wanted)
     valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
-    if type_.kind is Kind.STRING:
+    if type_.kind in (Kind.STRING, Kind.LIST):
         return Operand(array, valid, type_, constant)
     return Operand(_values(array, type_.kind), valid, type_, constant)
 
@@ -134,7 +147,7 @@ def to_arrow(operand: Operand, rows_count: int) -> pa.Array:
         return pa.nulls(rows_count)
     if operand.constant:
         operand = _repeat(operand, rows_count)
-    if kind is Kind.STRING:
+    if kind in (Kind.STRING, Kind.LIST):
         return operand.values
     validity = None
     if operand.valid is not None:
@@ -154,7 +167,7 @@ def to_arrow(operand: Operand, rows_count: int) -> pa.Array:
 
 def _repeat(operand: Operand, rows_count: int) -> Operand:
     valid = None if operand.valid is None else np.repeat(operand.valid, rows_count)
-    if operand.kind is Kind.STRING:
+    if operand.kind in (Kind.STRING, Kind.LIST):
         return Operand(operand.values.take(pa.array(np.zeros(rows_count, np.int64))), valid, operand.type, False)
     return Operand(np.repeat(operand.values, rows_count), valid, operand.type, False)
 
@@ -174,6 +187,8 @@ def distinct_rows(columns: list[pa.Array]) -> tuple[Ints, Ints]:
     """Row numbers of the distinct combinations, and for each row which of them it is."""
     codes: Ints = np.zeros(len(columns[0]), np.int64)
     for column in columns:
+        if pa.types.is_list(column.type):
+            column = pa.array([repr(items) for items in column.to_pylist()])
         encoded = column.dictionary_encode(null_encoding="encode")
         combined = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
         _, codes = np.unique(combined, return_inverse=True)

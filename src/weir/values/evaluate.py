@@ -25,6 +25,7 @@ from weir.values.calls import call
 from weir.values.casts import cast
 from weir.values.columns import Bools, Operand, column_operand, constant_operand, to_arrow
 from weir.values.comparisons import compare, like
+from weir.values.sets import contains
 
 Lookup = Callable[[ColumnRef | Param], Operand]
 
@@ -112,6 +113,8 @@ def _evaluated(e: Expression, lookup: Lookup) -> Operand:
         return Operand(values, None, BOOLEAN, arg.constant)
     if isinstance(e, nodes.Like):
         return like(_operand(e.arg, lookup), _operand(e.pattern, lookup))
+    if isinstance(e, nodes.InSet):
+        return contains(_operand(e.arg, lookup), _operand(e.items, lookup))
     if isinstance(e, nodes.Arithmetic):
         return calculation.arithmetic(e.op, _operand(e.left, lookup), _operand(e.right, lookup), e.type)
     if isinstance(e, nodes.Threshold):

@@ -7,17 +7,18 @@ the limits, and what `explain` says about it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from weir.algebra.format import expression_text
+from weir.algebra.format import ShownNames, expression_text
 from weir.algebra.nodes import (
     ColumnRef,
     Distinct,
     Expression,
     GroupBy,
     Join,
+    Literal,
     Project,
     Query,
     Scan,
@@ -28,7 +29,7 @@ from weir.algebra.nodes import (
 from weir.algebra.schema import Catalog, Stream
 from weir.boxes.attributes import Attributes, params_of, too_many_residuals, with_values
 from weir.boxes.instances import resolve
-from weir.boxes.templates import Disjunct, template
+from weir.boxes.templates import Atom, Disjunct, template
 from weir.families.contract import Checked
 from weir.families.members import Group
 from weir.families.query_parts import parts_of
@@ -91,7 +92,7 @@ def describe(query: Query, constants: Mapping[str, object] | None, stream: Strea
     if predicate is not None and constants is not None:
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
         predicate = with_values(predicate, known)
-    names = {scan.source: scan.alias}
+    names = ShownNames({scan.source: scan.alias})
     disjuncts = template(predicate, _ANY_BOXES).disjuncts
     return {
         "stream": stream.name,
@@ -102,6 +103,7 @@ def describe(query: Query, constants: Mapping[str, object] | None, stream: Strea
 
 def describe_boxes(predicate: Expression | None, names: Mapping[int, str], *, hints: bool = False) -> dict[str, object]:
     """The boxes of a predicate and the attributes they constrain; `names` are those of the sources."""
+    names = ShownNames(names)
     made = template(predicate, _ANY_BOXES, hints=hints)
     atoms = [atom for disjunct in made.disjuncts for atom in disjunct.atoms]
     attributes = dict.fromkeys(atom.attribute for atom in atoms)
@@ -113,8 +115,19 @@ def describe_boxes(predicate: Expression | None, names: Mapping[int, str], *, hi
         "boxes": f"{made.boxes_count}: {'; '.join(boxes) or 'it is never true'}",
         "attributes": ", ".join(expression_text(e, names) for e in attributes) or "none",
         "derived attributes": ", ".join(derived) or "none",
+        **({"lists": lists} if (lists := _lists_text(atoms, names)) else {}),
         **({"demoted when": _GUARD_TEXT} if any(atom.is_guarded for atom in atoms) else {}),
     }
+
+
+def _lists_text(atoms: Sequence[Atom], names: Mapping[int, str]) -> str:
+    """How many boxes the lists behind IN are."""
+    found = []
+    for atom in atoms:
+        if atom.op in ("in", "not in") and isinstance(atom.bound, Literal) and isinstance(atom.bound.value, tuple):
+            made = "one box for each value" if atom.op == "in" else "one box for each gap between values"
+            found.append(f"{expression_text(atom.attribute, names)}: {len(atom.bound.value):,} values, {made}")
+    return "; ".join(found)
 
 
 def _box_text(disjunct: Disjunct, names: Mapping[int, str]) -> str:
