@@ -30,8 +30,14 @@ TYPES: tuple[DataType, ...] = (INT, BIGINT, DOUBLE, decimal(9, 2), decimal(3, 0)
 LATER_US = 4_000_000_000_000_000
 
 
+OF_PAYLOADS = (
+    "size",
+    "array_contains",
+)  # there are no constants of payloads; the oracle has them in a file of their own
+
+
 def test_every_function_is_evaluated_translated_and_documented() -> None:
-    assert set(SIGNATURES) == set(EVALUATIONS) == set(_CALLS)
+    assert set(SIGNATURES) == set(EVALUATIONS) == {*_CALLS, *OF_PAYLOADS}
     assert len(SIGNATURES) == len(FUNCTIONS)
     assert len(NAMED) == sum(1 + len(f.also) for f in FUNCTIONS), "a name means one function"
     for name in NAMED:
@@ -53,7 +59,7 @@ def constants_of(function: Signature, rng: random.Random) -> list[Literal]:
     return args
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
+@pytest.mark.parametrize("name", [name for name in SIGNATURES if name not in OF_PAYLOADS])
 def test_constants_fold_to_what_is_evaluated(name: str) -> None:
     rng = random.Random(f"fold {name}")
     for _ in range(300):

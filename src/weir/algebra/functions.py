@@ -45,6 +45,8 @@ NUMBER = Taken("a number", _NUMBERS, None)
 SIZED = Taken("a number or an interval", _NUMBERS | {Kind.INTERVAL}, None)
 TIME = Taken("a date or a timestamp", frozenset({Kind.DATE, Kind.TIMESTAMP}), schema.TIMESTAMP)
 MOMENT = Taken("a timestamp", frozenset({Kind.TIMESTAMP}), schema.TIMESTAMP)  # a date is its midnight
+LIKE_ELEMENTS = Taken("a value", None, None)  # is compared with the elements of the argument before it
+PAYLOAD = Taken("an array or a map", frozenset({Kind.PAYLOAD}), None)
 CONDITION = Taken("a condition", frozenset({Kind.BOOLEAN}), schema.BOOLEAN)
 ANY = Taken("a value", None, None)
 VALUE = Taken("values of one type", None, None)  # stands for the others of the call, and has their type
@@ -229,6 +231,10 @@ def _date_trunc(unit: str, time: Any) -> object:
     return (found - _EPOCH) // _MICROSECOND
 
 
+def _no_constant(*_: object) -> object:
+    raise UnfoldedError
+
+
 def _written_case(parts: Sequence[str]) -> str:
     ways = zip(parts[:-1:2], parts[1::2], strict=True)
     return f"CASE {' '.join(f'WHEN {c} THEN {v}' for c, v in ways)} ELSE {parts[-1]} END"
@@ -273,6 +279,9 @@ FUNCTIONS = (
     Signature("day", Takes((TIME,)), _INT, _part("day"), also=("dayofmonth",)),
     *(Signature(part, Takes((MOMENT,)), _INT, _part(part)) for part in ("hour", "minute", "second")),
     Signature("date_trunc", Takes((TEXT, MOMENT)), _always(schema.TIMESTAMP), _date_trunc),
+    # payloads, of which there are no constants
+    Signature("size", Takes((PAYLOAD,)), _INT, _no_constant, also=("cardinality",)),
+    Signature("array_contains", Takes((PAYLOAD, LIKE_ELEMENTS)), _always(schema.BOOLEAN), _no_constant),
 )
 
 SIGNATURES = {f.name: f for f in FUNCTIONS}  # by the name that `Call.function` has

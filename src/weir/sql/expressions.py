@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
 from weir.algebra.fold import fold, fold_one
-from weir.algebra.functions import MET, MOMENT, NAMED, TEXT, VALUE, Signature, Taken
+from weir.algebra.functions import LIKE_ELEMENTS, MET, MOMENT, NAMED, TEXT, VALUE, Signature, Taken
 from weir.algebra.nodes import (
     Arithmetic,
     Call,
@@ -34,7 +34,7 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, Column, DataType, Kind
 from weir.errors import RegisterError, did_you_mean
-from weir.sql import literals, types
+from weir.sql import literals, payloads, types
 from weir.sql.long_lists import Lists
 from weir.sql.position import refuse, start_of
 from weir.sql.refusals import REFUSED_NODES, refused
@@ -75,6 +75,8 @@ class Expressions:
         self.depth = 0
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
             exp.Column: self._column,
+            exp.Dot: self._dot,
+            exp.Bracket: self._bracket,
             exp.Literal: self._literal,
             exp.Boolean: self._boolean,
             exp.Null: self._null,
@@ -194,12 +196,31 @@ class Expressions:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
             raise self.refused(node.this)
-        if node.args.get("db") is not None or node.args.get("catalog") is not None or node.args.get("join_mark"):
+        if node.args.get("join_mark"):
             raise self.fail(f"'{node.name}' has too many qualifiers", node, "write alias.column")
+        if node.args.get("db") is not None:
+            return self._path([part.name for part in node.parts])
         name, qualifier = node.name, node.table or None
         if qualifier is None and not self.scope.has(name) and name.lower() in self.aliases:
             return self.aliases[name.lower()]
-        return self.scope.resolve(name, qualifier)
+        if qualifier is None or self.scope.is_source_of(qualifier, name) or not self.scope.has(qualifier):
+            return self.scope.resolve(name, qualifier)
+        return payloads.field(self.scope.resolve(qualifier), name)
+
+    def _path(self, names: Sequence[str]) -> Expression:
+        """`alias.column.field.field` or `column.field.field`."""
+        is_field = self.scope.has(names[0]) and not self.scope.is_source_of(names[0], names[1])
+        found: Expression = self.scope.resolve(names[0]) if is_field else self.scope.resolve(names[1], names[0])
+        for name in names[1 if is_field else 2 :]:
+            found = payloads.field(found, name)
+        return found
+
+    def _dot(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        return payloads.field(self.lower(node.this), node.expression.name)
+
+    def _bracket(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        assert isinstance(node, exp.Bracket)
+        return payloads.element(self.lower(node.this), self.lower(payloads.index_of(node)))
 
     def _literal(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         assert isinstance(node, exp.Literal)
@@ -331,6 +352,8 @@ class Expressions:
     # Functions.
 
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if node.name.lower() in payloads.OTHERS:
+            return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
         signature = NAMED.get(node.name.lower())
         if signature is None and node.name.lower() in AGGREGATE_NAMES:
             return aggregate(self, node)
@@ -376,14 +399,16 @@ class Expressions:
             if taken is MET:
                 met, e = types.align(args[-1], e)
                 args[-1] = met if types.is_constant(met) else args[-1]
-            elif taken is not VALUE:
+            elif taken not in (VALUE, LIKE_ELEMENTS):
                 e = self._fitted(signature.shown, taken, e, arg if isinstance(arg, exp.Expr) else node, wanted)
             args.append(e)
         values = [k for k, taken in enumerate(takes) if taken is VALUE]
         if values:
             for k, value in zip(values, self._alike([args[k] for k in values], wanted), strict=True):
                 args[k] = value
-        return Call(signature.name, tuple(args), signature.result([arg.type for arg in args]))
+        args = list(payloads.adapted(signature.name, args))
+        type_ = signature.result([arg.type for arg in args])
+        return Call(signature.name, tuple(args), type_.usual if type_.kind is Kind.STRING else type_)
 
     def _argument(self, arg: _Argument, taken: Taken, wanted: DataType | None) -> Expression:
         if arg is None:  # CASE without ELSE
@@ -392,7 +417,7 @@ class Expressions:
             return arg
         arg = _bare(arg)
         # A bare parameter takes its type from the values beside it.
-        beside = taken in (VALUE, MET) and isinstance(arg, exp.Placeholder)
+        beside = taken in (VALUE, MET, LIKE_ELEMENTS) and isinstance(arg, exp.Placeholder)
         return self.lower(arg, None if beside else taken.untyped or wanted)
 
     def _fitted(self, name: str, taken: Taken, e: Expression, node: exp.Expr, wanted: DataType | None) -> Expression:

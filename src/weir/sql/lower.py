@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from weir.algebra import nodes
+from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Node, Query, Scan, WindowCall, walk
 from weir.algebra.rebuild import columns_inside, scans
 from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
@@ -29,6 +30,7 @@ from weir.sql.parse import Parsed
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
+from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
 
 _FRAME_LEVELS = 20  # more than there are between a statement and its expressions, and inside a column
@@ -170,11 +172,19 @@ class _Lowering:
             output.append(Column(a.name, type_))
         wanted = [c.type for c in output]
         all_ = not node.args.get("distinct")
+        if kind != "union" or not all_:
+            self._check_scalars(kind.upper(), output, node)
         operands = [self._cast_output(side, wanted) for side in (left, right)]
         root: Node = nodes.SetOperation(kind, all_, *operands)
         root = self._ordered(node, root, tuple(output))
         self.named = before
         return root, tuple(output)
+
+    def _check_scalars(self, word: str, columns: Sequence[Column], node: exp.Expr) -> None:
+        """Rows with payloads are not compared."""
+        payload = next((c for c in columns if c.type.kind is Kind.PAYLOAD), None)
+        if payload is not None:
+            raise self.fail(f"{word} does not compare '{payload.name}' ({payload.type})", node, TAKE_A_PART)
 
     def only(self, node: exp.Expr, allowed: frozenset[str] | set[str]) -> None:
         """Refuse every clause of a node that is not on the list."""
@@ -256,7 +266,7 @@ class _Lowering:
             condition = self.expressions.condition(where.this, "WHERE")
             FromClause(self, scope).refuse_aggregates(condition, where, "WHERE")
             conditions.append(condition)
-        predicate = nodes.conjunction(conditions) if conditions else None
+        predicate = fold_one(nodes.conjunction(conditions)) if conditions else None
         child: Node
         if len(inputs) > 1:
             child = nodes.Join(inputs, predicate)
@@ -268,6 +278,7 @@ class _Lowering:
         distinct = node.args.get("distinct")
         if distinct is not None:
             self.only(distinct, set())
+            self._check_scalars("SELECT DISTINCT", [Column(name, e.type) for name, e in columns], node)
             if hidden:
                 raise self.fail(
                     "ORDER BY of SELECT DISTINCT takes columns of the answer", node.args["order"], "add it to the list"
@@ -455,6 +466,8 @@ class _Lowering:
                 raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
             if key.type.kind is Kind.INTERVAL:
                 raise self.fail("GROUP BY does not take an interval", item)
+            if key.type.kind is Kind.PAYLOAD:
+                raise self.fail(f"GROUP BY does not take {key.type}", item, TAKE_A_PART)
             if key not in keys:
                 keys.append(key)
         self.expressions.aliases = {}
@@ -519,7 +532,7 @@ def _bound(edge: Edge | None) -> nodes.Bound | None:
 
 def _default_name(e: Expression, place: int) -> str:
     """The name of a column without an alias; it may not depend on constants, or shapes would."""
-    if isinstance(e, ColumnRef):
+    if isinstance(e, (ColumnRef, nodes.Field)):
         return e.name
     if isinstance(e, Aggregate) and e.filter is None:
         if not e.args:

@@ -11,6 +11,7 @@ rules look at whole words ('ß' becomes 'SS', a Σ at the end of a word ς); so 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -21,8 +22,10 @@ import pyarrow.compute as pc
 from weir.algebra.functions import SIGNATURES, UNITS
 from weir.algebra.schema import STRING, TIMESTAMP, DataType, Kind
 from weir.store.row_files import arrow_type
+from weir.values import payloads
 from weir.values.columns import (
     DAY_US,
+    IN_ARROW,
     Bools,
     Ints,
     Operand,
@@ -61,7 +64,7 @@ def _spread(arg: Operand, count: int) -> Operand:
     if len(arg.values) == count:
         return arg
     at = np.zeros(count, np.int64)
-    values = arg.values.take(pa.array(at)) if arg.kind is Kind.STRING else arg.values[at]
+    values = arg.values.take(pa.array(at)) if arg.kind in IN_ARROW else arg.values[at]
     return Operand(values, None if arg.valid is None else arg.valid[at], arg.type, arg.constant)
 
 
@@ -223,8 +226,9 @@ def _chosen(mask: Bools, then: Operand, other: Operand) -> Operand:
     count = max(_count([then, other]), len(mask)) if min(len(then.values), len(other.values), len(mask)) else 0
     mask = mask if len(mask) == count else np.repeat(mask, count)
     then, other = _spread(then, count), _spread(other, count)
-    if other.kind is Kind.STRING:
-        return _texts(pc.if_else(pa.array(mask), then.values, other.values), False)
+    if other.kind in IN_ARROW:
+        chosen = pc.if_else(pa.array(mask), then.values, other.values)
+        return replace(_texts(chosen, False), type=other.type)
     valid = None
     if then.valid is not None or other.valid is not None:
         known = [np.ones(count, bool) if arg.valid is None else arg.valid for arg in (then, other)]
@@ -336,6 +340,8 @@ def _truncated(time: Operand, word: str | None) -> pa.Array:
 
 
 EVALUATIONS: dict[str, Evaluation] = {
+    "size": payloads.size,
+    "array_contains": payloads.array_contains,
     "abs": _absolute,
     "sign": _strict(lambda x: np.sign(x.values).astype(np.float64)),
     "floor": _rounded(np.floor, lambda units, unit: units // unit),
