@@ -63,7 +63,7 @@ def _ordered(types: Sequence[DataType]) -> DataType:
     if types[0].kind is Kind.INTERVAL:
         raise MisfitError("an interval; aggregate the two times instead")
     if types[0].kind is Kind.PAYLOAD:
-        raise MisfitError(f"{types[0]}; take a scalar out of it: x.field, x[0], x['key']")
+        raise MisfitError(f"what can be ordered, got {types[0]}; take a scalar out of it: x.field, x[0], x['key']")
     return schema.STRING if types[0].kind is Kind.STRING else types[0]
 
 

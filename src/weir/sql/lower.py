@@ -180,6 +180,10 @@ class _Lowering:
         self.named = before
         return root, tuple(output)
 
+    def _check_ordered(self, type_: DataType, item: exp.Expr) -> None:
+        if type_.kind is Kind.PAYLOAD:
+            raise self.fail(f"ORDER BY does not take {type_}", item.this, TAKE_A_PART)
+
     def _check_scalars(self, word: str, columns: Sequence[Column], node: exp.Expr) -> None:
         """Rows with payloads are not compared."""
         payload = next((c for c in columns if c.type.kind is Kind.PAYLOAD), None)
@@ -207,6 +211,7 @@ class _Lowering:
                     item.this,
                     f"columns: {', '.join(c.name for c in output)}",
                 )
+            self._check_ordered(output[place].type, item)
             keys.append((place, direction_of(item)))
         return self._cut(node, root, tuple(keys), 0)
 
@@ -309,6 +314,7 @@ class _Lowering:
                     hidden.append(e)
                     everything.append(e)
                 place = everything.index(e)
+            self._check_ordered([*shown, *hidden][place].type, item)
             keys.append((place, direction_of(item)))
         self.expressions.aliases = {}
         return tuple(keys), hidden

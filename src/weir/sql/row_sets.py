@@ -249,6 +249,9 @@ def _over(e: Expressions, node: exp.Expr) -> Expression:
     spec = _specified(e, node)
     partition = tuple(e.value(p) for p in spec.args.get("partition_by") or ())
     order, directions = _order(e, spec.args.get("order"))
+    payload = next((part for part in (*partition, *order) if part.type.kind is Kind.PAYLOAD), None)
+    if payload is not None:
+        raise e.fail(f"OVER does not compare {types.described(payload)}", node, types.TAKE_A_PART)
     frame = _frame(e, spec.args.get("spec"), order)
     if isinstance(function, Aggregation):
         return _windowed_aggregate(e, around, WindowCall("", (), partition, order, directions, frame, BIGINT))

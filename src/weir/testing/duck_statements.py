@@ -267,5 +267,8 @@ def _united(left: DataType, right: DataType) -> DataType:
 
 
 def _retyped(sql: str, columns: Sequence[OutputColumn]) -> str:
-    casts = ", ".join(f"CAST(c{i} AS {duck_type(c.type)}) AS c{i}" for i, c in enumerate(columns))
+    casts = ", ".join(
+        f"c{i}" if c.type.kind is Kind.PAYLOAD else f"CAST(c{i} AS {duck_type(c.type)}) AS c{i}"
+        for i, c in enumerate(columns)
+    )
     return f"SELECT {casts} FROM ({sql})"
