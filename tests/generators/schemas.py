@@ -57,12 +57,12 @@ _VARIANTS = {
 }
 
 
-def random_type(rng: random.Random) -> DataType:
+def random_type(rng: random.Random, *, variants: bool = True) -> DataType:
     """One of the eight kinds of column types; decimals of several precisions, and variants of the others."""
     kind = rng.choice(list(_PREFIXES))
     if kind is Kind.DECIMAL:
         return rng.choice(_DECIMALS)
-    if kind in _VARIANTS and rng.random() < 0.4:
+    if variants and kind in _VARIANTS and rng.random() < 0.4:
         return rng.choice(_VARIANTS[kind])
     return {t.kind: t for t in (INT, BIGINT, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP)}[kind]
 
@@ -80,6 +80,7 @@ def random_catalog(
     seed: int,
     *,
     payloads: bool = False,
+    variants: bool = True,
     streams: int | None = None,
     tables: int | None = None,
     columns_max: int = 8,
@@ -88,7 +89,7 @@ def random_catalog(
     """1–3 streams and 0–2 tables of 2–`columns_max` columns; a stream's time column is `ts`.
 
     `streams` and `tables` fix the counts; `keep_us` lists what a stream's keep may be. With `payloads`, streams have
-    one or two columns of payloads beside.
+    one or two columns of payloads beside; without `variants`, columns have the usual types of their kinds.
     """
     rng = random.Random(f"catalog {seed}")
     n_streams = rng.randint(1, 3) if streams is None else streams
@@ -97,7 +98,7 @@ def random_catalog(
     table_names = ["stock", "Area"][:n_tables] + [f"table{i}" for i in range(2, n_tables)]
     made_streams = {}
     for name in stream_names:
-        columns = _columns(rng, rng.randint(1, columns_max - 1))
+        columns = _columns(rng, rng.randint(1, columns_max - 1), variants)
         if payloads:
             columns += [Column(f"load{i}", rng.choice(PAYLOADS)) for i in range(rng.choice((1, 2)))]
         columns.insert(rng.randint(0, len(columns)), Column("ts", TIMESTAMP))
@@ -105,15 +106,15 @@ def random_catalog(
     made_tables = {}
     for name in table_names:
         key = Column("id", rng.choice((STRING, INT, BIGINT)))
-        columns = [key, *_columns(rng, rng.randint(1, columns_max - 1))]
+        columns = [key, *_columns(rng, rng.randint(1, columns_max - 1), variants)]
         made_tables[name.lower()] = Table(name, tuple(columns), key=(key.name,))
     return Catalog(made_streams, made_tables)
 
 
-def _columns(rng: random.Random, n: int) -> list[Column]:
+def _columns(rng: random.Random, n: int, variants: bool) -> list[Column]:
     columns = []
     for i in range(n):
-        type_ = random_type(rng)
+        type_ = random_type(rng, variants=variants)
         name = f"{_PREFIXES[type_.kind]}{i}"
         columns.append(Column(name.title() if rng.random() < 0.1 else name, type_))
     return columns
