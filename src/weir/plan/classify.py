@@ -12,8 +12,20 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from weir.algebra.nodes import GroupBy, Join, Node, Project, Query, Scan, Select, SetOperation
-from weir.algebra.rebuild import inputs, scans
+from weir.algebra.nodes import (
+    NOW,
+    Expression,
+    GroupBy,
+    Join,
+    Node,
+    Project,
+    Query,
+    Scan,
+    Select,
+    SetOperation,
+    walk,
+)
+from weir.algebra.rebuild import inputs, map_expressions, scans
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
 from weir.families.contract import Seen
@@ -26,6 +38,10 @@ from weir.sql.position import keyword_start, start_of
 from weir.sql.position import refuse as refusal_at
 
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+_TIMED = (
+    "current_timestamp() changes with every answer, and rows are matched as they come; "
+    "write a window, as BEGIN NOW - INTERVAL 5 MINUTES END NOW"
+)
 _EXECUTED = (
     "selections over one stream and joins of up to six can, DISTINCT and UNION of them too: "
     "SELECT … FROM a WHERE …, SELECT … FROM a JOIN b ON a.x = b.y WHERE …"
@@ -62,12 +78,25 @@ def _classified(query: Query, catalog: Catalog) -> Classified:
         parts = cores_of(query)
     except NoFinishError as missing:
         return Classified(None, (), (), tuple((form.name, str(missing)) for form in FORMS))
+    if any(_asks_the_time(core.root) for core in parts.cores):
+        return Classified(parts, (), (), tuple((form.name, _TIMED) for form in FORMS))
     taken = [take(core, catalog) for core in parts.cores]
     refusals = tuple(dict.fromkeys(pair for one in taken for pair in one.refusals))
     seen = tuple(one.seen for one in taken if one.seen is not None)
     if len(seen) < len(taken):
         return Classified(parts, (), (), next(one.refusals for one in taken if one.seen is None))
     return Classified(parts, seen, tuple(one.form for one in taken), refusals)
+
+
+def _asks_the_time(root: Node) -> bool:
+    found: list[Expression] = []
+
+    def look(e: Expression) -> Expression:
+        found.extend(part for part in walk(e) if part == NOW)
+        return e
+
+    map_expressions(root, look)
+    return bool(found)
 
 
 def check_windows(query: Query, catalog: Catalog, settings: Settings) -> None:
