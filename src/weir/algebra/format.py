@@ -124,6 +124,8 @@ def expression_text(e: Expression, names: Names) -> str:
 
 def _text(e: Expression, names: Names) -> tuple[str, int]:
     """Text and how tightly its outermost operator binds."""
+    if e == nodes.NOW:
+        return "current_timestamp()", _ATOM
     if isinstance(e, (Literal, Param)) and isinstance(names, MaskedNames):
         return ":c", _ATOM
     if isinstance(e, nodes.ColumnRef):

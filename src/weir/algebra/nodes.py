@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, fields
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
-from weir.algebra.schema import BOOLEAN, DOUBLE, Column, DataType
+from weir.algebra.schema import BOOLEAN, DOUBLE, TIMESTAMP, Column, DataType
 
 
 class Direction(NamedTuple):
@@ -63,6 +63,9 @@ class Param:
     name: str
     type: DataType
     unit_us: int = 1_000_000
+
+
+NOW = Param("now()", TIMESTAMP)  # the time of the answer, current_timestamp(): no slot of a shape, known at fetch
 
 
 @dataclass(frozen=True, slots=True)

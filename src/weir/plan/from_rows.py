@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from weir.algebra.nodes import (
+    NOW,
     And,
     Call,
     ColumnRef,
@@ -27,7 +28,6 @@ from weir.algebra.nodes import (
     Node,
     Ordered,
     OuterJoin,
-    Param,
     Project,
     Query,
     Scan,
@@ -42,7 +42,6 @@ from weir.algebra.rebuild import columns_inside, map_expressions, rebuild, rebui
 from weir.algebra.schema import BOOLEAN, TIMESTAMP, Column
 from weir.plan.finishes import OWN, Computed, CoreRows, Finish, Kept, OneRow, Paired, Versions, qualified, spelt
 
-NOW = "now()"  # the parameter that is τ
 SOURCES_MAX = 6  # of one core
 LIFETIME = ("valid from", "valid to")  # columns of a table's versions: no column of a user has a blank
 
@@ -53,7 +52,7 @@ class NoFinishError(Exception):
 
 def now_in(e: object) -> bool:
     """Whether an expression depends on τ."""
-    return any(isinstance(part, Param) and part.name == NOW for part in walk(e))  # type: ignore[arg-type]  # an Expression
+    return any(part == NOW for part in walk(e))  # type: ignore[arg-type]  # an Expression
 
 
 def is_plain_from(node: Node) -> bool:

@@ -78,8 +78,21 @@ def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     if is_constant(right) and isinstance(left, Literal):
         right, left = _meet(right, left)
         return left, right
+    left, right = _read(left, right), _read(right, left)
     _comparable(left, right)
     return midnight(left, right.type), midnight(right, left.type)
+
+
+def _read(text: Expression, other: Expression) -> Expression:
+    """A text that meets something else is read as such, as in Spark: a whole number as bigint, others as double."""
+    kind = other.type.kind
+    if text.type.kind is not Kind.STRING or is_constant(text) or kind is Kind.STRING:
+        return text
+    if kind in WHOLE:
+        return Cast(text, BIGINT)
+    if other.type.is_numeric:
+        return Cast(text, DOUBLE)
+    return Cast(text, other.type) if kind in (Kind.BOOLEAN, *TIMES) else text
 
 
 def _params(left: Expression, right: Expression) -> bool:
@@ -87,9 +100,20 @@ def _params(left: Expression, right: Expression) -> bool:
 
 
 def _meet(value: Expression, constant: Expression) -> tuple[Expression, Expression]:
-    fitted = fit(constant, value.type)
+    value = _read(value, constant)
+    fitted = fit(_number_in(constant, value.type), value.type)
     _comparable(value, fitted)
     return midnight(value, fitted.type), midnight(fitted, value.type)
+
+
+def _number_in(constant: Expression, met: DataType) -> Expression:
+    """A quoted number beside numbers is that number, where Spark reads it so."""
+    if not isinstance(constant, Literal) or not isinstance(constant.value, str) or not met.is_numeric:
+        return constant
+    found = literals.number(constant.value.strip())
+    if found is None or (met.kind in WHOLE and found.type.kind is not Kind.BIGINT):
+        return constant
+    return constant if met.kind is Kind.DECIMAL and found.type.kind is Kind.DOUBLE else found
 
 
 def _comparable(left: Expression, right: Expression) -> None:
@@ -334,15 +358,13 @@ def _times(op: str, left: Expression, right: Expression) -> tuple[Expression, Ex
     )
 
 
+_NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
 _CASTS: dict[Kind, tuple[Kind, ...]] = {
-    Kind.INT: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING),
-    Kind.BIGINT: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING),
-    Kind.DOUBLE: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL),
-    Kind.DECIMAL: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL),
-    Kind.BOOLEAN: (Kind.BOOLEAN, Kind.INT, Kind.BIGINT),
-    Kind.STRING: (Kind.STRING,),
-    Kind.DATE: (Kind.DATE, Kind.TIMESTAMP),
-    Kind.TIMESTAMP: (Kind.DATE, Kind.TIMESTAMP),
+    **dict.fromkeys(_NUMBERS, (*_NUMBERS, Kind.STRING, Kind.BOOLEAN, Kind.TIMESTAMP)),
+    Kind.BOOLEAN: (Kind.BOOLEAN, *_NUMBERS, Kind.STRING),
+    Kind.STRING: (*_NUMBERS, Kind.STRING, Kind.BOOLEAN, *TIMES),
+    Kind.DATE: (*TIMES, Kind.STRING),
+    Kind.TIMESTAMP: (*TIMES, *_NUMBERS, Kind.STRING),
     Kind.INTERVAL: (),
     Kind.NULL: tuple(Kind),
 }

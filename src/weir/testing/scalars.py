@@ -498,6 +498,8 @@ def cast(arg: Scalar, wanted: DataType) -> Scalar:
         sql = f"TRY_CAST(trunc(CAST({arg.sql} AS DECIMAL(38,{arg.scale}))) AS {duck_type(wanted)})"
     elif wanted == DOUBLE:
         sql = as_double(arg)
+    elif arg.type == DOUBLE and wanted.kind is Kind.DECIMAL:
+        sql = f"TRY_CAST(CAST({arg.sql} AS VARCHAR) AS {duck_type(wanted)})"  # by its shortest digits
     else:
         sql = f"TRY_CAST({arg.sql} AS {duck_type(wanted)})"
     if wanted == BIGINT:
