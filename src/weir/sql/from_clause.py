@@ -130,7 +130,7 @@ class FromClause:
     def _conditions(self, join: exp.Join, kind: str, *, natural: bool, before: list[int]) -> list[Expression]:
         on, using = join.args.get("on"), list(join.args.get("using") or [])
         if natural:
-            here = [s for s in self.scope.sources if s.scan.source in before]
+            here = [s for s in self.scope.visible if s.scan.source in before]
             right = self.scope.sources[-1]
             shared = [c.name for c in right.relation.columns if any(s.relation.column(c.name) for s in here)]
             using = [exp.to_identifier(name) for name in shared]

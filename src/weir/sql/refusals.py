@@ -28,7 +28,6 @@ REFUSED_NODES: dict[str, tuple[str, str]] = {
     "BitwiseNot": ("~", ""),
     "BitwiseLeftShift": ("<<", ""),
     "BitwiseRightShift": (">>", ""),
-    "WithinGroup": ("WITHIN GROUP", ""),
     "IgnoreNulls": ("IGNORE NULLS", "leave it out"),
     "RespectNulls": ("RESPECT NULLS", "leave it out"),
     "GroupingSets": ("GROUPING SETS", "register one query for each set of keys"),
