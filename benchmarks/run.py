@@ -1,4 +1,4 @@
-"""`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, then the whole pipeline on Spark.
+"""`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, then the pipeline on Spark.
 
 python -m benchmarks.run [--workload W1,W2,W3,W4,W5,windows,many,sets] [--queries 1000,…] [--skip-peers]
                          [--only kernels|pipeline] [--quick]
