@@ -398,7 +398,7 @@ def _source_text(node: Node, names: Names) -> str:
     if isinstance(node, nodes.Derived):
         return _derived_text(node, names)
     if isinstance(node, nodes.OuterJoin):
-        word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
+        word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())  # asof left is ASOF LEFT
         left, right = _source_text(node.left, names), _source_text(node.right, names)
         if not isinstance(node.right, (nodes.Scan, nodes.Derived)):
             right = f"({right})"

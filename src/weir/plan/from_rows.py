@@ -252,11 +252,12 @@ class FromRows(ABC):
         """An outer join; conditions go down to the side whose rows are there whatever the other side has."""
         left, right = ({s.source for s in sources_in(side)} for side in (node.left, node.right))
         on = terms(node.predicate)
-        of_left = [c for c in conditions if sources_of(c) <= left and node.kind in ("left", "semi", "anti")]
+        keeps_left = node.kind not in ("right", "full")  # each of its rows meets what it would meet alone
+        of_left = [c for c in conditions if sources_of(c) <= left and keeps_left]
         of_right = [c for c in conditions if sources_of(c) <= right and node.kind == "right"]
         after = [c for c in conditions if c not in of_left and c not in of_right]
         left_only = [c for c in on if sources_of(c) <= left and node.kind in ("right", "semi")]
-        right_only = [c for c in on if sources_of(c) <= right and node.kind in ("left", "semi", "anti")]
+        right_only = [c for c in on if sources_of(c) <= right and keeps_left]
         on = [c for c in on if c not in left_only and c not in right_only]
         times = [*_times_of(node.left)] if _is_dated([node.right]) else []
         needed = list(dict.fromkeys([*wanted, *refs_of([*on, *after]), *times]))

@@ -311,7 +311,7 @@ def _liked(
     if escape is not None:
         mark = e.lower(escape, STRING)
         if not isinstance(mark, Literal) or not isinstance(mark.value, str) or len(mark.value) != 1:
-            raise e.fail("ESCAPE takes one quoted character", escape, "write ESCAPE '!'")
+            raise e.fail("the escape character is one quoted character", escape, "write '!'")
         escaped = _escaped(words, mark.value)
         if escaped is None:
             raise e.fail(f"'{mark.value}' stands before %, _ or itself only", pattern, "double it")

@@ -40,6 +40,7 @@ _SELECT_PARTS = _ENDING | {
     "where",
     "group",
     "having",
+    "qualify",
     "distinct",
     "windows",
     "laterals",
@@ -264,7 +265,11 @@ class _Lowering:
             child = inputs[0] if predicate is None else nodes.Select(inputs[0], predicate)
         columns = self._select_list(node, scope)
         keys, hidden = self._order_keys(node, columns)
-        root = self._grouped(node, child, columns, hidden)
+        qualify = node.args.get("qualify")
+        if qualify is None:
+            root = self._grouped(node, child, columns, hidden)
+        else:
+            root = self._qualified(node, child, columns, [*hidden, self._qualification(qualify, columns)])
         distinct = node.args.get("distinct")
         if distinct is not None:
             self.only(distinct, set())
@@ -277,6 +282,23 @@ class _Lowering:
         self.expressions.leave(kept)
         self.named = before
         return root, tuple(Column(name, e.type) for name, e in columns)
+
+    def _qualification(self, qualify: exp.Expr, columns: Sequence[tuple[str, Expression]]) -> Expression:
+        """The condition of QUALIFY, which may use names of the select list."""
+        self.expressions.aliases = {name.lower(): e for name, e in columns}
+        condition = self.expressions.condition(qualify.this, "QUALIFY")
+        self.expressions.aliases = {}
+        return condition
+
+    def _qualified(
+        self, node: exp.Select, child: Node, columns: Sequence[tuple[str, Expression]], hidden: Sequence[Expression]
+    ) -> Node:
+        """QUALIFY is a condition around a query in FROM; it is the last of the hidden columns."""
+        inner = self._grouped(node, child, columns, hidden)
+        source = self.number()
+        derived = nodes.Derived(source, inner, f"_q{source}", columns_named(inner))
+        refs = [ColumnRef(source, c.name, c.type) for c in derived.columns]
+        return nodes.Project(nodes.Select(derived, refs[-1]), tuple((ref.name, ref) for ref in refs[:-1]))
 
     def _order_keys(
         self, node: exp.Select, columns: Sequence[tuple[str, Expression]]

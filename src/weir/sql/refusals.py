@@ -54,7 +54,6 @@ REFUSED_CLAUSES: dict[str, tuple[str, str]] = {
     "offset": ("OFFSET", "cut the answer after fetch"),
     "with_": ("WITH", "write the query without common table expressions"),
     "windows": ("WINDOW", "use a window in FROM: trade [RANGE 1 HOUR]"),
-    "qualify": ("QUALIFY", "use HAVING"),
     "laterals": ("LATERAL", ""),
     "hint": ("a hint", "leave it out"),
     "into": ("INTO", "fetch the answer instead"),

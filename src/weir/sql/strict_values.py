@@ -338,7 +338,7 @@ class Values(Reader):
 
     def _name_or_call(self, word: str) -> None:
         start = self.at
-        if word in ("LEFT", "RIGHT", "FILTER") or self.is_name():
+        if word in ("LEFT", "RIGHT", "FILTER") or self.is_name() or (word == "LIKE" and self.word(1) == "("):
             self.advance()
         else:
             raise self.unreadable()
