@@ -22,10 +22,11 @@ from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Node
 from weir.algebra.rebuild import columns_inside, scans
 from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
 from weir.errors import did_you_mean
+from weir.settings import Settings
 from weir.sql import types
 from weir.sql.expressions import Expressions
 from weir.sql.from_clause import FromClause, columns_named
-from weir.sql.parse import Parsed
+from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
@@ -336,14 +337,19 @@ class _Lowering:
         if node.name.lower() in self.named:
             return None
         relation = self.catalog.relation(node.name)
+        own = self.parsed.window_of(node)
+        if relation is None and node.name.lower() in self.catalog.views:
+            if own is not None:
+                raise refuse(self.parsed.text, f"'{node.name}' is a view and has no window", own.start, "leave it out")
+            return None
         if relation is None:
-            known = [s.name for s in self.catalog.streams.values()] + [t.name for t in self.catalog.tables.values()]
+            catalog = self.catalog
+            known = [r.name for of in (catalog.streams, catalog.tables, catalog.views) for r in of.values()]
             shown = ", ".join(known[:40]) or "none are defined yet"
             raise self.fail(
                 f"there is no stream or table '{node.name}' ({shown})", node, did_you_mean(node.name, known)
             )
         is_table = isinstance(relation, Table)
-        own = self.parsed.window_of(node)
         if is_table and own is not None:
             raise refuse(self.parsed.text, f"'{relation.name}' is a table and has no window", own.start, "leave it out")
         clause = None if is_table else own or self.parsed.window
@@ -362,6 +368,8 @@ class _Lowering:
             for part in ("alias", "joins"):
                 inner.set(part, None)
             return self._statement(inner, 1, None)
+        if node.name.lower() not in self.named:
+            return self._view(node)
         known = self.named[node.name.lower()]
         before, self.named = self.named, known.names
         root, output = self._statement(known.query, 1, None)
@@ -371,6 +379,16 @@ class _Lowering:
                 raise self.fail(f"{len(known.columns)} names for {len(output)} columns", known.columns[0])
             output = tuple(Column(n.name, c.type) for n, c in zip(known.columns, output, strict=True))
         return root, output
+
+    def _view(self, node: exp.Table) -> tuple[Node, tuple[Column, ...]]:
+        """The query of a view; a window around it is that of its streams which have none of their own."""
+        view = self.catalog.views[node.name.lower()]
+        parsed = parse(view.sql, Settings())
+        inner = _Lowering(replace(parsed, window=parsed.window or self.parsed.window), self.catalog, {})
+        inner.numbered = self.numbered
+        found = inner._statement(parsed.ast, 0, None)
+        self.numbered = inner.numbered
+        return found
 
     def _subquery(self, node: exp.Expr) -> tuple[Node, tuple[Column, ...]]:
         """A query inside an expression; it may look at the columns of the query at hand."""
