@@ -78,7 +78,7 @@ CASES = {
         s RLIKE '\\u00e9'; s RLIKE NULL; l RLIKE 'a$'; l RLIKE 'a.b'; l RLIKE '\\s$'; l RLIKE 'a\\z'
         regexp_extract(s, '(a)(.)', 2); regexp_extract(s, '(a)(.)'); regexp_extract(s, 'b.*', 0)
         regexp_extract(s, '(x)?b', 1); regexp_extract(s, '^(.)(.)?', 2); regexp_extract(s, '(a+?)(b*)', 0)
-        regexp_extract(s, '[^a]+$', 0); regexp_extract(l, 'a$', 0); regexp_extract(s, '(a|ab)(c|bcd)?', 0)
+        regexp_extract(s, '[b-d]+$', 0); regexp_extract(l, 'a$', 0); regexp_extract(s, '(a|ab)(c|bcd)?', 0)
         regexp_extract(s, '((a)|b)+', 2); regexp_extract(l, '(.)$', 1); regexp_replace(s, 'a', 'x')
         regexp_replace(s, '(a)(b)', '$2$1'); regexp_replace(s, '[ab]+', '<$0>'); regexp_replace(s, '.$', '!')
         regexp_replace(s, 'b', '\\$'); regexp_replace(l, '.$', '!'); regexp_replace(s, '\\W', '')

@@ -5,8 +5,9 @@ read differently is written out (`.` and `$` know more line ends in Java, `\\s` 
 what RE2 lacks, or where the two might part (look-around, back references, `\\b`, possessive and nested empty
 repetition), is refused when the query is registered: nothing is answered differently from Spark.
 
-`$` stands at the end of the whole pattern only: there it takes a last line end along, in a group of its own, so that a
-replacement can put it back.
+`$` stands at the end of the whole pattern only, for it is true at two places: at the end, and before a last line end.
+Whether there is a match is asked of the text with and without that line end. Where the match itself counts, patterns
+that could take the line end along, or match the empty text, are refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
+_LINE_END_CODES = (0x0A, 0x0D, 0x85, 0x2028, 0x2029)
+LINE_END = rf"(?:\r\n|[{_LINE_ENDS}])"
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t-\r "}
 _CONTROLS = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
 _REPEATS_MAX = 1000
@@ -30,8 +33,9 @@ class RegexFaultError(Exception):
 class Translated:
     body: str  # in RE2, its groups plain
     groups: int
-    tail: str  # what follows the body, "" or the end of the text; its one group holds the last line end
+    is_ended: bool  # by $
     nullable: bool  # whether it can match the empty text
+    takes_line_ends: bool  # whether a part of it can match one
 
 
 @lru_cache(maxsize=1024)
@@ -41,13 +45,12 @@ def translated(pattern: str, named: int = -1) -> Translated:
     body, nullable = reading.alternatives()
     if reading.at < len(pattern):
         raise RegexFaultError("a ')' closes nothing")
-    tail = ""
-    if reading.ended:
-        tail = rf"(\r\n|[{_LINE_ENDS}])?\z" if named < 0 else rf"(?:\r\n|[{_LINE_ENDS}])?\z"
-    return Translated(body, reading.groups, tail, nullable)
+    if reading.ended and reading.knows_the_end:
+        raise RegexFaultError(r"\z and $ do not stand together")
+    return Translated(body, reading.groups, reading.ended, nullable, reading.takes_line_ends)
 
 
-def regex_fault(pattern: str, *, replacing: bool = False, group: int = 0) -> str:
+def regex_fault(pattern: str, *, replacing: bool = False, group: int | None = None) -> str:
     """Why a pattern is refused; "" if it is not."""
     try:
         found = translated(pattern)
@@ -55,7 +58,11 @@ def regex_fault(pattern: str, *, replacing: bool = False, group: int = 0) -> str
         return str(e)
     if replacing and found.nullable:
         return "it matches the empty text, and what is replaced then differs between engines"
-    if not 0 <= group <= found.groups:
+    if found.is_ended and (replacing or group is not None) and (found.takes_line_ends or found.nullable):
+        return "before '$' it can match the end of a line, or nothing, and engines then find different matches"
+    if found.is_ended and replacing and found.groups > 7:
+        return "it has more than 7 groups"
+    if group is not None and not 0 <= group <= found.groups:
         return f"its groups are numbered up to {found.groups}, and there is no group {group}"
     return ""
 
@@ -63,14 +70,15 @@ def regex_fault(pattern: str, *, replacing: bool = False, group: int = 0) -> str
 def replacement_fault(pattern: str, replacement: str) -> str:
     """Why a replacement is refused; "" if it is not."""
     try:
-        rewritten(replacement, translated(pattern).groups)
+        rewritten(replacement, translated(pattern))
     except RegexFaultError as e:
         return str(e)
     return ""
 
 
-def rewritten(replacement: str, groups: int) -> str:
-    """Java's replacement ($1, \\$) as RE2 takes it (\\1, \\\\)."""
+def rewritten(replacement: str, pattern: Translated) -> str:
+    """Java's replacement ($1, \\$) as RE2 takes it (\\1, \\\\); of a pattern with $, the body is its first group."""
+    groups = pattern.groups
     out, at = [], 0
     while at < len(replacement):
         c = replacement[at]
@@ -90,7 +98,7 @@ def rewritten(replacement: str, groups: int) -> str:
             following = replacement[at : at + 1]
             if number > groups or number > 8 or (groups > 9 and following.isdigit()):
                 raise RegexFaultError(f"the replacement names group {number} of {groups}; groups 0 to 8 can be named")
-            out.append(f"\\{number}")
+            out.append(f"\\{number + pattern.is_ended}")
         else:
             out.append(c)
     return "".join(out)
@@ -110,6 +118,8 @@ class _Reading:
         self.at = 0
         self.groups = 0
         self.depth = 0
+        self.takes_line_ends = False
+        self.knows_the_end = False
         self.ended = False
         self.steps = 0  # how many characters the part at hand has, its repetitions written out
         self.folds = pattern.startswith("(?i)")
@@ -205,6 +215,7 @@ class _Reading:
         return self.literal(ord(c)), False, True
 
     def literal(self, code: int) -> str:
+        self.takes_line_ends = self.takes_line_ends or code in _LINE_END_CODES
         if self.folds and chr(code).isascii() and chr(code).isalpha():
             return f"[{chr(code).lower()}{chr(code).upper()}]"
         return _character(code)
@@ -234,10 +245,12 @@ class _Reading:
         if not c:
             raise RegexFaultError("it ends with a backslash")
         if c in "AZz":
+            self.knows_the_end = self.knows_the_end or c == "z"
             if c == "Z":
                 raise RegexFaultError(r"\Z is read differently; write $")
             return f"\\{c}", True, False
         if c.lower() in _CLASSES:
+            self.takes_line_ends = self.takes_line_ends or c not in "dw"
             return f"[{'^' if c.isupper() else ''}{_CLASSES[c.lower()]}]", False, True
         return self.literal(self.code(c)), False, True
 
@@ -291,6 +304,8 @@ class _Reading:
                     raise RegexFaultError("a range in brackets runs backwards")
             ranges.append((low, high))
         self.at += 1
+        ends = any(low <= code <= high for low, high in ranges for code in _LINE_END_CODES)
+        self.takes_line_ends = self.takes_line_ends or negated or ends or _CLASSES["s"] in sets
         if self.folds:
             ranges += _other_case(ranges)
         text = "".join(_character(a) if a == b else f"{_character(a)}-{_character(b)}" for a, b in ranges)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.java_regex import rewritten, translated
+from weir.algebra.java_regex import LINE_END, rewritten, translated
 from weir.algebra.schema import STRING, DataType
 from weir.values.columns import Bools, Ints, Operand, both_valid
 from weir.values.evaluations import Evaluation, Values, by_pattern, size_of, spread, strict
@@ -134,8 +134,12 @@ def _truth(found: pa.Array, type_: DataType, constant: bool) -> Operand:
 def _regexp_like(args: Sequence[Operand], type_: DataType) -> Operand:
     text, pattern = args
     wanted = translated(pattern.values[0].as_py())
-    found = pc.match_substring_regex(text.values, pattern=f"(?:{wanted.body}){wanted.tail}")
-    return _truth(found, type_, text.constant)
+    if not wanted.is_ended:
+        return _truth(pc.match_substring_regex(text.values, pattern=wanted.body), type_, text.constant)
+    ended = rf"(?:{wanted.body})\z"
+    shorter = pc.replace_substring_regex(text.values, pattern=rf"{LINE_END}\z", replacement="")
+    whole, without_end = (pc.match_substring_regex(t, pattern=ended) for t in (text.values, shorter))
+    return _truth(pc.or_(whole, without_end), type_, text.constant)
 
 
 def _regexp_extract(text: Operand, pattern: Operand, group: Operand | None = None) -> pa.Array:
@@ -143,17 +147,18 @@ def _regexp_extract(text: Operand, pattern: Operand, group: Operand | None = Non
     number = 1 if group is None else int(group.values[0])
     wanted = translated(pattern.values[0].as_py(), number)
     body = f"(?P<found>{wanted.body})" if number == 0 else f"(?:{wanted.body})"
-    found = pc.struct_field(pc.extract_regex(text.values, pattern=body + wanted.tail), "found")
+    body += rf"{LINE_END}?\z" if wanted.is_ended else ""
+    found = pc.struct_field(pc.extract_regex(text.values, pattern=body), "found")
     return pc.if_else(text.values.is_valid(), found.fill_null(""), pa.scalar(None, pa.string()))
 
 
 def _regexp_replace(text: Operand, pattern: Operand, replacement: Operand) -> pa.Array:
     """Every match; a line end behind `$` is put back."""
     wanted = translated(pattern.values[0].as_py())
-    made = rewritten(replacement.values[0].as_py(), wanted.groups)
-    if wanted.tail:
-        made += f"\\{wanted.groups + 1}"
-    return pc.replace_substring_regex(text.values, pattern=f"(?:{wanted.body}){wanted.tail}", replacement=made)
+    made, body = rewritten(replacement.values[0].as_py(), wanted), wanted.body
+    if wanted.is_ended:
+        made, body = rf"{made}\{wanted.groups + 2}", rf"({body})({LINE_END}?)\z"
+    return pc.replace_substring_regex(text.values, pattern=body, replacement=made)
 
 
 TEXT_CALLS: dict[str, Evaluation] = {
