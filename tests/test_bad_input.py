@@ -40,7 +40,7 @@ BAD: list[tuple[str, Callable[[weir.Weir], object], str]] = [
         "did you mean 'price'?",
     ),
     ("unknown stream", lambda w: w.register("SELECT * FROM trades"), "register: "),
-    ("wrong type", lambda w: w.register("SELECT name FROM trade WHERE name > 3"), "register: "),
+    ("wrong type", lambda w: w.register("SELECT name FROM trade WHERE name"), "register: WHERE takes a condition"),
     ("a part that waits", lambda w: w.register("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM trade UNION SELECT t.price)"), "register: a set operation in a subquery that looks at the query around it cannot be executed"),
     ("huge literal", lambda w: w.register("SELECT n FROM trade WHERE price < 1e400"), "register: "),
     ("10 MB text", lambda w: w.register("SELECT n FROM trade WHERE n = 1" + " " * 10_000_000), "register: the SQL text has 10,000,031 characters"),

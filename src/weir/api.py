@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.schema import CHANGES, Catalog, Stream, Table, is_changes
+from weir.algebra.schema import CHANGES, Catalog, Stream, Table, View, is_changes
 from weir.answer.describe import describe
 from weir.answer.standing import Library
 from weir.errors import (
@@ -33,6 +33,7 @@ from weir.errors import (
 from weir.families.forms import with_known_strategies
 from weir.handles import Queries, Query
 from weir.plan.registration import constants_table, keeps_its_window, plan_registration
+from weir.plan.views import defined_view, droppable_view
 from weir.runtime import session as sessions
 from weir.runtime.intake import (
     as_id,
@@ -256,7 +257,7 @@ class Weir:
         A streaming DataFrame changes the table with its rows, instead: the column that `operation` names says insert,
         update, upsert or delete, without one each row is put in. Rows of which one cannot tell go to `late`.
 
-        Queries may name it and are typed against it; registering one that reads it is refused for now.
+        Queries join it or read it alone; its part of an answer is looked up when the answer is asked for.
         """
         defined = defined_table(name, source, key, time, retroactive, operation)
         self.catalog_log.define_table(defined)
@@ -274,9 +275,23 @@ class Weir:
         self.catalog_log.drop_table(table.name)
         self._remove_frame(table.changes.name)
 
+    def view(self, name: str, sql: str) -> View:
+        """Give a query a name that other queries may use in FROM.
+
+        A query that uses it has the view's text in its place, so it keeps its meaning whatever becomes of the view.
+        Saying the same again does nothing, another text under the name is a `StreamError`.
+        """
+        defined = defined_view(name, sql, self.catalog, self.settings)
+        self.catalog_log.define_view(defined)
+        return defined
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view; while other views use it, it is a `StreamError` that names them."""
+        self.catalog_log.drop_view(droppable_view(name, self.catalog, self.settings).name)
+
     @property
     def catalog(self) -> Catalog:
-        """All streams and tables that are defined, by name in lower case."""
+        """All streams, tables and views that are defined, by name in lower case."""
         return self.catalog_log.read()
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -245,6 +245,7 @@ def _cast(x: Any, source: DataType, target: DataType) -> Any:
     if isinstance(x, float) and not math.isfinite(x):
         return None
     if target.kind is Kind.DECIMAL:
-        whole = _WIDE.scaleb(Decimal(x), target.scale).to_integral_value(ROUND_HALF_UP, _WIDE)
+        digits = Decimal(repr(x)) if isinstance(x, float) else Decimal(x)
+        whole = _WIDE.scaleb(digits, target.scale).to_integral_value(ROUND_HALF_UP, _WIDE)
         return _fit(_WIDE.scaleb(whole, -target.scale), target)
     return _fit(int(Decimal(x).to_integral_value(ROUND_DOWN, _WIDE)), target)

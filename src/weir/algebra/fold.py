@@ -20,7 +20,7 @@ from weir.algebra.json_paths import json_part, steps_of
 from weir.algebra.nodes import Expression, Literal
 from weir.algebra.order import UnfoldedError, order
 from weir.algebra.rebuild import rebuild
-from weir.algebra.schema import BIGINT, BOOLEAN, STRING, DataType, Kind
+from weir.algebra.schema import BOOLEAN, STRING, DataType, Kind
 from weir.algebra.single import single
 
 INT64_MAX = 2**63 - 1
@@ -60,7 +60,7 @@ def _value(e: Expression, args: Sequence[Literal]) -> Expression:
     if isinstance(e, nodes.IsNull):
         return _TRUE if args[0].value is None else _FALSE
     if isinstance(e, nodes.Call) and SIGNATURES[e.function].sees_nulls:
-        return Literal(SIGNATURES[e.function].value(*(a.value for a in args)), e.type)
+        return _called(e, args)
     if isinstance(e, nodes.Aggregate):
         return e
     if any(a.value is None for a in args):
@@ -77,12 +77,26 @@ def _value(e: Expression, args: Sequence[Literal]) -> Expression:
     if isinstance(e, nodes.Cast):
         return Literal(cast(args[0], e.type), e.type)
     if isinstance(e, nodes.Call):
-        found = SIGNATURES[e.function].value(*(a.value for a in args))
-        return Literal(_bounded(found, e.type.kind) if isinstance(found, int) and e.type == BIGINT else found, e.type)
+        return _called(e, args)
     if isinstance(e, (nodes.Arithmetic, nodes.Negate)):
         found = _arithmetic(e, args)
         return Literal(single(found) if e.type.variant == "float" and isinstance(found, float) else found, e.type)
     return e
+
+
+def _called(e: nodes.Call, args: Sequence[Literal]) -> Literal:
+    value = SIGNATURES[e.function].value
+    if value is None:
+        raise UnfoldedError
+    found = value(*(a.value for a in args))
+    if isinstance(found, int) and e.type.kind in (Kind.INT, Kind.BIGINT):
+        limit = 1 << e.type.bits - 1
+        found = found if -limit <= found < limit else None
+    if isinstance(found, float) and e.type.variant == "float":
+        found = single(found)
+    if isinstance(found, Decimal) and abs(found) >= Decimal(10) ** (e.type.precision - e.type.scale):
+        found = None
+    return Literal(found, e.type)
 
 
 def _logic(values: Sequence[object], *, absorbing: bool) -> Literal:
@@ -162,7 +176,11 @@ def cast(a: Literal, wanted: DataType) -> object:
         return value.ljust(wanted.precision) if wanted.variant == "char" else value
     if a.type.kind is kind and kind not in (Kind.DECIMAL, Kind.INT, Kind.DOUBLE):
         return value
+    if a.type.kind in (Kind.TIMESTAMP, Kind.INTERVAL) and kind is not Kind.DATE:
+        raise UnfoldedError
     if kind is Kind.STRING:
+        if isinstance(value, str):
+            return value
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         raise UnfoldedError
@@ -186,9 +204,8 @@ def cast(a: Literal, wanted: DataType) -> object:
         limit = 1 << wanted.bits - 1
         return whole if -limit <= whole < limit else None
     if kind is Kind.DECIMAL:
-        rounded = Decimal(value).quantize(
-            Decimal(1).scaleb(-wanted.scale), context=Context(prec=400, rounding=ROUND_HALF_UP)
-        )
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)  # by its digits, as in Spark
+        rounded = exact.quantize(Decimal(1).scaleb(-wanted.scale), context=Context(prec=400, rounding=ROUND_HALF_UP))
         return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None
     raise UnfoldedError
 

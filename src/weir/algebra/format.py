@@ -125,6 +125,8 @@ def expression_text(e: Expression, names: Names) -> str:
 
 def _text(e: Expression, names: Names) -> tuple[str, int]:
     """Text and how tightly its outermost operator binds."""
+    if e == nodes.NOW:
+        return "current_timestamp()", _ATOM
     if isinstance(e, (Literal, Param)) and isinstance(names, MaskedNames):
         return ":c", _ATOM
     if isinstance(e, nodes.ColumnRef):
@@ -410,7 +412,7 @@ def _source_text(node: Node, names: Names) -> str:
     if isinstance(node, nodes.Derived):
         return _derived_text(node, names)
     if isinstance(node, nodes.OuterJoin):
-        word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
+        word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())  # asof left is ASOF LEFT
         left, right = _source_text(node.left, names), _source_text(node.right, names)
         if not isinstance(node.right, (nodes.Scan, nodes.Derived)):
             right = f"({right})"

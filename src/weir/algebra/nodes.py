@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
-from weir.algebra.schema import BOOLEAN, DOUBLE, STRING, Column, DataType
+from weir.algebra.schema import BOOLEAN, DOUBLE, STRING, TIMESTAMP, Column, DataType
 
 
 class Direction(NamedTuple):
@@ -64,6 +64,9 @@ class Param:
     name: str
     type: DataType
     unit_us: int = 1_000_000
+
+
+NOW = Param("now()", TIMESTAMP)  # the time of the answer, current_timestamp(): no slot of a shape, known at fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +332,24 @@ def disjunction(terms: Sequence[Expression]) -> Expression:
     return flat[0] if len(flat) == 1 else Or(flat)
 
 
+def nearest_of(predicate: Expression | None, left: set[int]) -> tuple[Expression, bool] | None:
+    """Of an ASOF join's condition: the value of the right side that is compared, and whether the largest is nearest.
+
+    `left` are the sources of the left side. None unless there is exactly one such comparison.
+    """
+    found: list[tuple[Expression, bool]] = []
+    for term in predicate.args if isinstance(predicate, And) else (predicate,):
+        if isinstance(term, Comparison) and term.op in ("<", "<=", ">", ">="):
+            of_left, of_right = (
+                {p.source for p in walk(side) if isinstance(p, ColumnRef)} for side in (term.left, term.right)
+            )
+            if of_left and of_right and of_left <= left and not of_right & left:
+                found.append((term.right, term.op in (">", ">=")))
+            elif of_left and of_right and of_right <= left and not of_left & left:
+                found.append((term.left, term.op in ("<", "<=")))
+    return found[0] if len(found) == 1 else None
+
+
 def walk(e: Expression) -> Iterator[Expression]:
     """The expression and everything below it, parents first; iterative, so depth is no limit."""
     stack = [e]
@@ -394,6 +415,8 @@ class Join:
 @dataclass(frozen=True, slots=True)
 class OuterJoin:
     """A join that keeps rows without a partner (left, right, full), or rows of the left side only (semi, anti).
+
+    Of an asof join each row of the left side meets the nearest one only; asof left keeps those that have none.
 
     `predicate` is the condition of ON: what is left without a partner is decided by it alone.
     """

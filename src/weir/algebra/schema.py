@@ -196,6 +196,14 @@ class Table:
         return Stream(self.name + CHANGES, columns, self.time or CHANGE_TIME, None, ENDLESS_US, self.source)
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query with a name, which stands wherever the name is used in FROM."""
+
+    name: str
+    sql: str
+
+
 ENDLESS_US = 2**62  # later than all times; what has no end ends then
 
 # Blanks keep these apart from all names that users give.
@@ -215,6 +223,7 @@ class Catalog:
 
     streams: Mapping[str, Stream] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()  # names, as they were defined, of streams (and of changes) that are gone
     changes: int = 0  # how often a definition was changed or dropped: what was planned before is planned again
 

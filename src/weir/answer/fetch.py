@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import Expression, Query
+from weir.algebra.nodes import NOW, Expression, Query
 from weir.algebra.schema import TIMESTAMP, Stream, Table
 from weir.answer import table_versions
 from weir.answer.finish import finished
@@ -31,7 +31,7 @@ from weir.families.contract import Seen
 from weir.families.query_parts import columns_of, condition_of
 from weir.plan.cores import Cores
 from weir.plan.finishes import Versions, spelt
-from weir.plan.from_rows import LIFETIME, NOW
+from weir.plan.from_rows import LIFETIME
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
@@ -236,7 +236,7 @@ def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch:
 
 def _finished(standing: Standing, files: Files, state: State, answers: Sequence[Answer], seen: Token) -> pa.Table:
     """The answer that the results of all cores make, as of a moment."""
-    constants = {**standing.constants, NOW: seen.tau_us}
+    constants = {**standing.constants, NOW.name: seen.tau_us}
     tables = [project(core, a.views, a.ids, constants) for core, a in zip(standing.cores, answers, strict=True)]
 
     def versions(asked: Versions) -> pa.Table:

@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import And, ColumnRef, Expression
+from weir.algebra.nodes import And, ColumnRef, Expression, nearest_of
 from weir.algebra.rebuild import rebuild
-from weir.answer.candidates import both, bounded, candidates, equal_codes, equation_of, same, sources
+from weir.answer import engine
+from weir.answer.candidates import Pairs, both, bounded, candidates, equal_codes, equation_of, same, sources
 from weir.errors import FetchError
 from weir.values.evaluate import evaluate, truth
 
@@ -27,6 +28,9 @@ Constants = Mapping[str, object]
 def paired(kind: str, left: pa.Table, right: pa.Table, condition: Expression | None, constants: Constants) -> pa.Table:
     """The join, in the order of the left side, then of the right; rows without a partner stand where they would."""
     first, second = pairs(left, right, condition, constants)
+    if kind in ("asof", "asof left"):
+        first, second = _nearest(left, right, condition, constants, (first, second))
+        kind = "left" if kind == "asof left" else "inner"
     if kind in ("semi", "anti"):
         has = np.zeros(left.num_rows, bool)
         has[first] = True
@@ -40,6 +44,28 @@ def paired(kind: str, left: pa.Table, right: pa.Table, condition: Expression | N
     # Rows of the right side alone come last.
     order = np.lexsort((second, np.where(first < 0, left.num_rows, first)))
     return _beside(left, right, first[order], second[order])
+
+
+def _nearest(
+    left: pa.Table, right: pa.Table, condition: Expression | None, constants: Constants, found: Pairs
+) -> Pairs:
+    """For each row of the left side the partner with the nearest value; of several the one that came last."""
+    assert condition is not None, "an ASOF join has one"
+    near = nearest_of(_sided(condition, left), {0})
+    assert near is not None, "it was looked for when the query was registered"
+    value, is_largest = near
+    first, second = found
+    key = _places(evaluate(value, right, constants))[second]
+    order = np.lexsort((second, key if is_largest else -key, first))
+    first, second = first[order], second[order]
+    last = np.append(first[1:] != first[:-1], True) if len(first) else np.empty(0, bool)
+    return first[last], second[last]
+
+
+def _places(values: pa.Array) -> np.ndarray:
+    """Places of values in their order: equal values have the same one."""
+    _, place = np.unique(engine.alike(values).to_numpy(zero_copy_only=False), return_inverse=True)
+    return place.astype(np.int64)
 
 
 def pairs(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from weir.algebra.nodes import (
+    NOW,
     And,
     Call,
     ColumnRef,
@@ -27,7 +28,6 @@ from weir.algebra.nodes import (
     Node,
     Ordered,
     OuterJoin,
-    Param,
     Project,
     Query,
     Scan,
@@ -42,7 +42,6 @@ from weir.algebra.rebuild import columns_inside, map_expressions, rebuild, rebui
 from weir.algebra.schema import BOOLEAN, TIMESTAMP, Column
 from weir.plan.finishes import OWN, Computed, CoreRows, Finish, Kept, OneRow, Paired, Versions, qualified, spelt
 
-NOW = "now()"  # the parameter that is τ
 SOURCES_MAX = 6  # of one core
 LIFETIME = ("valid from", "valid to")  # columns of a table's versions: no column of a user has a blank
 
@@ -53,7 +52,7 @@ class NoFinishError(Exception):
 
 def now_in(e: object) -> bool:
     """Whether an expression depends on τ."""
-    return any(isinstance(part, Param) and part.name == NOW for part in walk(e))  # type: ignore[arg-type]  # an Expression
+    return any(part == NOW for part in walk(e))  # type: ignore[arg-type]  # an Expression
 
 
 def is_plain_from(node: Node) -> bool:
@@ -253,11 +252,12 @@ class FromRows(ABC):
         """An outer join; conditions go down to the side whose rows are there whatever the other side has."""
         left, right = ({s.source for s in sources_in(side)} for side in (node.left, node.right))
         on = terms(node.predicate)
-        of_left = [c for c in conditions if sources_of(c) <= left and node.kind in ("left", "semi", "anti")]
+        keeps_left = node.kind not in ("right", "full")  # each of its rows meets what it would meet alone
+        of_left = [c for c in conditions if sources_of(c) <= left and keeps_left]
         of_right = [c for c in conditions if sources_of(c) <= right and node.kind == "right"]
         after = [c for c in conditions if c not in of_left and c not in of_right]
         left_only = [c for c in on if sources_of(c) <= left and node.kind in ("right", "semi")]
-        right_only = [c for c in on if sources_of(c) <= right and node.kind in ("left", "semi", "anti")]
+        right_only = [c for c in on if sources_of(c) <= right and keeps_left]
         on = [c for c in on if c not in left_only and c not in right_only]
         times = [*_times_of(node.left)] if _is_dated([node.right]) else []
         needed = list(dict.fromkeys([*wanted, *refs_of([*on, *after]), *times]))

@@ -10,16 +10,18 @@ levels. Cost: linear in the expression.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sqlglot import exp
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
 from weir.algebra.fold import fold, fold_one
-from weir.algebra.functions import LIKE_ELEMENTS, MET, MOMENT, NAMED, TEXT, VALUE, Signature, Taken
+from weir.algebra.functions import NAMED, SIGNATURES
 from weir.algebra.nodes import (
     Arithmetic,
     Call,
     Cast,
+    ColumnRef,
     Comparison,
     Expression,
     IsNull,
@@ -32,9 +34,24 @@ from weir.algebra.nodes import (
     conjunction,
     disjunction,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, Column, DataType, Kind
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Column,
+    DataType,
+    Kind,
+)
+from weir.algebra.signatures import HASHED, LIKE_ELEMENTS, MET, MET_FIRST, TEXT, VALUE, Signature, Taken
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, payloads, types
+from weir.sql.forms import FORMS, SYNTAX
 from weir.sql.long_lists import Lists
 from weir.sql.position import refuse, start_of
 from weir.sql.refusals import REFUSED_NODES, refused
@@ -47,7 +64,12 @@ from weir.sql.windows import read_unit
 _Operators = dict[type[exp.Expr], str]
 _COMPARISONS: _Operators = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: _Operators = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED} - {"case"}))
+_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED, *FORMS}))
+_INT32_MAX = 2**31 - 1
+
+_RANKED_WITH_TEXTS = (exp.Add, exp.Sub, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_SHOWN: _Operators = {exp.RegexpLike: "RLIKE", exp.DPipe: "||", exp.Extract: "EXTRACT"}
+_TRUE_WORDS, _FALSE_WORDS = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 _Argument = exp.Expr | Expression | None  # of a call: still to be lowered, lowered, or left out
 
@@ -100,6 +122,7 @@ class Expressions:
         self._methods.update(dict.fromkeys(_COMPARISONS, self._comparison))
         self._methods.update(dict.fromkeys(_ARITHMETIC, self._arithmetic))
         self._methods.update(row_set_methods(self))
+        self._methods.update({kind: partial(syntax, self) for kind, syntax in SYNTAX.items()})
 
     # Entry points.
 
@@ -174,14 +197,32 @@ class Expressions:
             name, hint = REFUSED_NODES[kind]
             return self.fail(f"{name} is not part of the language", node, hint)
         if isinstance(node, exp.Func):
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-            if name.lower() in ("now", "current_timestamp"):
-                what, hint = REFUSED_NODES["CurrentTimestamp"]
-                return self.fail(f"{what} is not part of the language", node, hint)
+            name = self.word(node)
             hint = did_you_mean(name, _FUNCTIONS) or "docs/language.md lists the functions"
             return self.fail(f"there is no function '{name.lower()}'", node, hint)
         what, hint = refused(kind, self.text, self._start(node))
         return self.fail(f"{what} is not part of the language", node, hint)
+
+    def word(self, node: exp.Expr) -> str:
+        """A function's name as the text has it."""
+        if isinstance(node, exp.Anonymous):
+            return node.name.lower()
+        start, end = node.meta.get("start"), node.meta.get("end")
+        if start is not None and end is not None:
+            return self.text[start : end + 1].strip("`").lower()
+        return node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
+
+    def typed(self, node: exp.Expr | Expression, untyped: DataType) -> Expression:
+        """The algebra of a node; a parameter or NULL alone is of the type `untyped`."""
+        e = self.lower(node, untyped) if isinstance(node, exp.Expr) else node
+        return types.with_type(e, untyped) if types.is_open(e) else e
+
+    def aligned(self, left_node: exp.Expr, right_node: exp.Expr) -> tuple[Expression, Expression]:
+        """Both sides of a comparison; NULL <=> NULL has no type to find."""
+        left, right = self.lower(left_node), self.lower(right_node)
+        if types.is_open(left) and types.is_open(right):
+            return types.with_type(left, BOOLEAN), types.with_type(right, BOOLEAN)
+        return types.align(left, right)
 
     def _truth(self, e: Expression, node: exp.Expr, clause: str) -> Expression:
         if types.is_open(e):
@@ -283,7 +324,11 @@ class Expressions:
     def _negate(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         if isinstance(node.this, exp.Literal) and node.this.is_number and node.this.this == str(-literals.INT64_MIN):
             return Literal(literals.INT64_MIN, BIGINT)  # its digits alone are beyond the bigints
-        e = self._operand(node.this, wanted)
+        return self.negation(node.this, wanted)
+
+    def negation(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        """Minus a number or an interval."""
+        e = self._operand(node, wanted)
         if not (e.type.is_numeric or e.type.kind is Kind.INTERVAL):
             raise self.fail(f"'-' takes a number, got {types.described(e)}", node, "leave the sign out")
         if isinstance(e, Literal) and e.value is not None:
@@ -299,8 +344,11 @@ class Expressions:
         return e
 
     def _arithmetic(self, node: exp.Expr, wanted: DataType | None) -> Expression:
-        op = _ARITHMETIC[type(node)]
-        left_node, right_node = _bare(node.this), _bare(node.expression)
+        return self.calculation(_ARITHMETIC[type(node)], node.this, node.expression, wanted)
+
+    def calculation(self, op: str, left_node: exp.Expr, right_node: exp.Expr, wanted: DataType | None) -> Expression:
+        """`left op right`, for the operators and the functions that are called like them."""
+        left_node, right_node = _bare(left_node), _bare(right_node)
         # A bare parameter takes its type from the operand beside it, one further inside from what is wanted here.
         left = self.lower(left_node, None if isinstance(left_node, exp.Placeholder) else wanted)
         right = self.lower(right_node, None if isinstance(right_node, exp.Placeholder) else wanted)
@@ -310,6 +358,10 @@ class Expressions:
             left = self._close(left, _partner(op, right.type, wanted, left=True))
         elif types.is_open(right):
             right = self._close(right, _partner(op, left.type, wanted, left=False))
+        if op in "+-" and left.type.kind is Kind.DATE and _counts_days(right):
+            return Call("date_add" if op == "+" else "date_sub", (left, right), DATE)
+        if op == "+" and right.type.kind is Kind.DATE and _counts_days(left):
+            return Call("date_add", (right, left), DATE)
         left, right, type_ = types.arithmetic(op, left, right)
         return Arithmetic(op, left, right, type_)
 
@@ -323,8 +375,11 @@ class Expressions:
     def _cast(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         to = node.args["to"]
         assert isinstance(to, exp.DataType)
-        wanted = types.named(to.this.name, [p.name for p in to.expressions])
-        e = self.lower(node.this, None)
+        return self.cast(node.this, types.named(to.this.name, [p.name for p in to.expressions]), node)
+
+    def cast(self, arg: exp.Expr, wanted: DataType, node: exp.Expr) -> Expression:
+        """`CAST(arg AS wanted)`."""
+        e = self.lower(arg, None)
         if types.is_open(e):
             return types.with_type(e, wanted)
         if isinstance(e, Literal) and isinstance(e.value, str):
@@ -339,13 +394,15 @@ class Expressions:
         if wanted.kind is Kind.STRING:
             return Literal(text, STRING)
         if wanted.kind in types.TIMES:
-            return types.fit(Literal(text, STRING), wanted)
-        if wanted.kind is Kind.BOOLEAN and text.strip().lower() in ("true", "false"):
-            return Literal(text.strip().lower() == "true", BOOLEAN)
+            moment = types.fit(Literal(text, STRING), wanted)
+            return Literal(moment.value, wanted) if isinstance(moment, Literal) else moment
+        word = text.strip().lower()
+        if wanted.kind is Kind.BOOLEAN and word in (*_TRUE_WORDS, *_FALSE_WORDS):
+            return Literal(word in _TRUE_WORDS, BOOLEAN)
         if wanted.kind is Kind.DOUBLE and text.strip().lower() in ("nan", "inf", "infinity", "-inf", "-infinity"):
-            return Literal(float(text.strip().lower()), DOUBLE)
+            return Literal(float(text.strip().lower()), wanted)
         constant = literals.number(text.strip()) if wanted.is_numeric else None
-        if constant is None:
+        if constant is None or (wanted.kind in types.WHOLE and constant.type != BIGINT):
             raise self.fail(f"'{text[:40]}' is no {wanted}", node, "write the constant without CAST")
         return fold(Cast(constant, wanted))
 
@@ -354,61 +411,89 @@ class Expressions:
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         if node.name.lower() in payloads.OTHERS:
             return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
-        signature = NAMED.get(node.name.lower())
+        form, signature = FORMS.get(node.name.lower()), NAMED.get(node.name.lower())
+        if form is not None:
+            return form(self, node.expressions, node, wanted)
         if signature is None and node.name.lower() in AGGREGATE_NAMES:
             return aggregate(self, node)
         if signature is None:
             raise self.refused(node)
-        return self._call(signature, node.expressions, node, wanted)
+        return self.call(signature, node.expressions, node, wanted)
 
     def _joined_texts(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         """`a || b || c`; sqlglot nests it to the left."""
         parts: list[exp.Expr] = []
         part: exp.Expr = node
         while isinstance(part, exp.DPipe):
+            for side in (part.expression, part.this):
+                if isinstance(side, _RANKED_WITH_TEXTS):
+                    raise self.fail("|| and other operators rank differently elsewhere", side, "write parentheses")
             parts.append(part.expression)
             part = part.this
-        return self._call(NAMED["concat"], [part, *reversed(parts)], node, None)
+        return self.call(SIGNATURES["concat"], [part, *reversed(parts)], node, None)
 
     def _if(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         if node.args.get("false") is None:
             raise self.fail("if() takes 3 arguments", node, "write if(condition, value, otherwise)")
-        return self._call(NAMED["case"], [node.this, node.args["true"], node.args["false"]], node, wanted)
+        return self.call(SIGNATURES["case"], [node.this, node.args["true"], node.args["false"]], node, wanted)
 
     def _case(self, node: exp.Expr, wanted: DataType | None) -> Expression:
-        """Both forms; in CASE x WHEN a THEN …, x is compared with each a."""
-        if node.this is not None and node.this.find(exp.Case) is not None:
-            # It is written out once for each WHEN, which would multiply.
-            raise self.fail("CASE compares what holds a CASE itself", node, "write CASE WHEN x = a THEN …")
+        """Both forms; in CASE x WHEN a THEN …, x is compared with each a, and written out once for each."""
         args: list[_Argument] = []
+        if node.this is not None and node.this.find(exp.Case, exp.If) is not None:
+            # An x with a CASE in it would multiply; it is one operand of a function of its own.
+            args.append(node.this)
+            for way in node.args["ifs"]:
+                args += [way.this, way.args["true"]]
+            return self.call(SIGNATURES["case_of"], [*args, node.args.get("default")], node, wanted)
         for way in node.args["ifs"]:
             args.append(way.this if node.this is None else self._compare("=", node.this, way.this))
             args.append(way.args["true"])
-        return self._call(NAMED["case"], [*args, node.args.get("default")], node, wanted)
+        return self.call(SIGNATURES["case"], [*args, node.args.get("default")], node, wanted)
 
-    def _call(
+    def call(
         self, signature: Signature, given: Sequence[_Argument], node: exp.Expr, wanted: DataType | None
     ) -> Expression:
         """A function of arguments, which are brought to the types that it takes."""
         takes = signature.takes.of(len(given))
+        shown = f"{self.word(node)}()" if isinstance(node, exp.Anonymous) else _SHOWN.get(type(node), signature.shown)
         if takes is None:
-            raise self.fail(f"{signature.shown} takes {signature.takes.count_text}, got {len(given)}", node)
+            raise self.fail(f"{shown} takes {signature.takes.count_text}, got {len(given)}", node)
         args: list[Expression] = []
         for taken, arg in zip(takes, given, strict=True):
             e = self._argument(arg, taken, wanted)
             if taken is MET:
                 met, e = types.align(args[-1], e)
                 args[-1] = met if types.is_constant(met) else args[-1]
+            elif taken is MET_FIRST:
+                met, e = types.align(args[0], e)
+                if met != args[0]:
+                    raise self.fail("CASE compares values of several types", node, "CAST what it compares")
             elif taken not in (VALUE, LIKE_ELEMENTS):
-                e = self._fitted(signature.shown, taken, e, arg if isinstance(arg, exp.Expr) else node, wanted)
+                e = self._fitted(shown, taken, e, arg if isinstance(arg, exp.Expr) else node, wanted)
             args.append(e)
         values = [k for k, taken in enumerate(takes) if taken is VALUE]
         if values:
             for k, value in zip(values, self._alike([args[k] for k in values], wanted), strict=True):
                 args[k] = value
         args = list(payloads.adapted(signature.name, args))
-        type_ = signature.result([arg.type for arg in args])
-        return Call(signature.name, tuple(args), type_.usual if type_.kind is Kind.STRING else type_)
+        type_ = signature.type_of(args)
+        made = Call(signature.name, tuple(args), type_.usual if type_.kind is Kind.STRING else type_)
+        return self._checked(signature, shown, made, takes, node)
+
+    def _checked(
+        self, signature: Signature, shown: str, made: Call, takes: Sequence[Taken], node: exp.Expr
+    ) -> Expression:
+        """A call whose fixed constants are in order; one of them that is NULL makes it NULL."""
+        fixed = [
+            arg.value for arg, taken in zip(made.args, takes, strict=True) if taken.fixed and isinstance(arg, Literal)
+        ]
+        if any(value is None for value in fixed):
+            return Literal(None, made.type)
+        fault = signature.checked(fixed) if signature.checked is not None and fixed else ""
+        if fault:
+            raise self.fail(f"{shown} does not take '{str(fixed[0])[:60]}': {fault}", node)
+        return made
 
     def _argument(self, arg: _Argument, taken: Taken, wanted: DataType | None) -> Expression:
         if arg is None:  # CASE without ELSE
@@ -416,6 +501,8 @@ class Expressions:
         if not isinstance(arg, exp.Expr):
             return arg
         arg = _bare(arg)
+        if taken.word and isinstance(arg, (exp.Column, exp.Var)) and not arg.args.get("table"):
+            return Literal(arg.name.lower(), STRING)
         # A bare parameter takes its type from the values beside it.
         beside = taken in (VALUE, MET, LIKE_ELEMENTS) and isinstance(arg, exp.Placeholder)
         return self.lower(arg, None if beside else taken.untyped or wanted)
@@ -423,13 +510,23 @@ class Expressions:
     def _fitted(self, name: str, taken: Taken, e: Expression, node: exp.Expr, wanted: DataType | None) -> Expression:
         if types.is_open(e):
             e = self._close(e, taken.untyped or wanted)
-        elif taken.untyped == TIMESTAMP and types.is_constant(e):
-            e = types.fit(e, TIMESTAMP)
-        if taken is MOMENT:
-            e = types.midnight(e, TIMESTAMP)
-        if taken.kinds is not None and e.type.kind not in taken.kinds:
-            hint = "CAST it to string" if taken is TEXT and e.type.kind in types.WHOLE else ""
-            raise self.fail(f"{name} takes {taken.words}, got {types.described(e)}", node, hint)
+        elif taken.untyped in (TIMESTAMP, DATE) and types.is_constant(e):
+            e = types.fit(e, taken.untyped)
+        into = taken.into or taken.untyped
+        if into is not None and e.type.kind in taken.cast and e.type != into:
+            types.check_cast(e, into)
+            e = types.fit(e, DOUBLE) if into == DOUBLE and types.is_constant(e) else e
+            e = e if e.type == into else fold_one(Cast(e, into))
+        if e.type.kind is Kind.PAYLOAD and taken is HASHED:
+            raise self.fail(f"{name} does not take {types.described(e)}", node, types.TAKE_A_PART)
+        if taken.kinds and e.type.kind not in taken.kinds:
+            raise self.fail(f"{name} takes {taken.words}, got {types.described(e)}", node)
+        if taken.fixed and not isinstance(e, Literal):
+            raise self.fail(
+                f"{name} takes {taken.words} that stands in the query itself", node, "write the constant out"
+            )
+        if taken.narrow and isinstance(e, Literal) and e.type == BIGINT and isinstance(e.value, int):
+            return Literal(e.value, INT) if -_INT32_MAX - 1 <= e.value <= _INT32_MAX else e
         return e
 
     def _alike(self, values: list[Expression], wanted: DataType | None) -> list[Expression]:
@@ -528,8 +625,10 @@ class Expressions:
         return found
 
     def _is(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        if isinstance(node.expression, exp.Boolean):
+            return self._is_truth(node, bool(node.expression.this))
         if not isinstance(node.expression, exp.Null):
-            raise self.fail("IS takes NULL or NOT NULL", node, "write = TRUE or = FALSE")
+            raise self.fail("IS takes NULL, TRUE, FALSE or UNKNOWN", node, "write = or <=>")
         e = self.lower(node.this)
         if types.is_open(e):
             if isinstance(e, Param):
@@ -537,17 +636,31 @@ class Expressions:
             e = types.with_type(e, BOOLEAN)
         return Not(IsNull(e)) if node.args.get("negate") else IsNull(e)
 
+    def _is_truth(self, node: exp.Expr, wanted: bool) -> Expression:
+        """x IS TRUE is never NULL; a plain column is written out, so that an index can use it."""
+        e = self._truth(self.lower(node.this, BOOLEAN), node.this, "IS TRUE")
+        if isinstance(e, ColumnRef):
+            found = conjunction([e if wanted else Not(e), Not(IsNull(e))])
+        else:
+            known = self.call(SIGNATURES["coalesce"], [e, Literal(not wanted, BOOLEAN)], node, BOOLEAN)
+            found = fold_one(known) if wanted else fold_one(Not(fold_one(known)))
+        return Not(found) if node.args.get("negate") else found
+
     def _like(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
-        arg = self.lower(node.this, STRING)
-        pattern = self.lower(node.expression, STRING)
-        arg = types.with_type(arg, STRING) if types.is_open(arg) else arg
-        pattern = types.with_type(pattern, STRING) if types.is_open(pattern) else pattern
-        if arg.type.kind is not Kind.STRING:
-            raise self.fail(f"LIKE takes a string, got {types.described(arg)}", node, "compare it with =, < or BETWEEN")
+        found = self.like(node.this, node.expression, node)
+        return Not(found) if node.args.get("negate") else found
+
+    def text_operand(self, node: exp.Expr, name: str, at: exp.Expr) -> Expression:
+        """An operand that must be a text."""
+        return self._fitted(name, TEXT, self.lower(node, STRING), at, STRING)
+
+    def like(self, text: exp.Expr, pattern_node: exp.Expr, node: exp.Expr) -> Expression:
+        """`text LIKE pattern`."""
+        arg = self.text_operand(text, "LIKE", node)
+        pattern = self.typed(pattern_node, STRING)
         if not isinstance(pattern, (Literal, Param)) or pattern.type.kind is not Kind.STRING:
             raise self.fail("the pattern of LIKE must be a quoted text or a parameter", node, "write LIKE 'a%'")
-        found = Like(arg, pattern)
-        return Not(found) if node.args.get("negate") else found
+        return Like(arg, pattern)
 
     def untyped(self, name: str) -> RegisterError:
         return refuse(
@@ -562,6 +675,11 @@ def _bare(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def _counts_days(e: Expression) -> bool:
+    """Whether it is a number that moves a date; a parameter beside a date is a length of time."""
+    return e.type.kind in types.WHOLE and not isinstance(e, Param)
 
 
 def _partner(op: str, met: DataType, wanted: DataType | None, *, left: bool) -> DataType | None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from weir.algebra import nodes
-from weir.algebra.nodes import Aggregate, Derived, Expression, Node, WindowCall, walk
+from weir.algebra.nodes import Aggregate, Derived, Expression, Node, WindowCall, nearest_of, walk
 from weir.algebra.rebuild import subqueries
 from weir.algebra.schema import Column
 from weir.errors import RegisterError
@@ -36,6 +36,10 @@ _KINDS = {
     "SEMI": "semi",
     "LEFT ANTI": "anti",
     "ANTI": "anti",
+    "ASOF": "asof",
+    "ASOF INNER": "asof",
+    "ASOF LEFT": "asof left",
+    "ASOF LEFT OUTER": "asof left",
     "NATURAL": "inner",
     "NATURAL INNER": "inner",
     "NATURAL LEFT": "left",
@@ -46,6 +50,7 @@ _KINDS = {
     "NATURAL FULL OUTER": "full",
 }
 _TOGETHER = frozenset({"inner"})
+NEAREST = frozenset({"asof", "asof left"})
 
 
 class Surroundings(Protocol):
@@ -110,7 +115,7 @@ class FromClause:
                 join.this,
                 "joins are INNER, LEFT, RIGHT, FULL, SEMI, ANTI, CROSS, and NATURAL ones",
             )
-        self.around.only(join, {"this", "on", "using", "kind", "method", "side"})
+        self.around.only(join, {"this", "on", "using", "kind", "method", "side", "match_condition"})
         before = [s.scan.source for s in self.scope.sources]
         right = self._source(join.this)
         conditions = self._conditions(join, kind, natural="NATURAL" in (w.upper() for w in words), before=before)
@@ -121,6 +126,8 @@ class FromClause:
             return
         if not conditions and kind in ("semi", "anti") and join.args.get("on") is None:
             raise self.fail(f"a {kind.upper()} JOIN needs a condition", join.this, "add ON")
+        if kind in NEAREST:
+            self._check_nearest(conditions, before, join)
         if kind in ("semi", "anti"):
             self.scope.hidden |= {s.scan.source for s in self.scope.sources if s.scan.source not in before}
         predicate = nodes.conjunction(conditions) if conditions else None
@@ -130,7 +137,7 @@ class FromClause:
     def _conditions(self, join: exp.Join, kind: str, *, natural: bool, before: list[int]) -> list[Expression]:
         on, using = join.args.get("on"), list(join.args.get("using") or [])
         if natural:
-            here = [s for s in self.scope.sources if s.scan.source in before]
+            here = [s for s in self.scope.visible if s.scan.source in before]
             right = self.scope.sources[-1]
             shared = [c.name for c in right.relation.columns if any(s.relation.column(c.name) for s in here)]
             using = [exp.to_identifier(name) for name in shared]
@@ -142,7 +149,19 @@ class FromClause:
                 raise self.fail("a subquery in ON of an outer join is not part of the language", on, "use WHERE")
             found.append(condition)
         found.extend(self._using(name, kind, join) for name in using)
+        match = join.args.get("match_condition")
+        if match is not None:
+            found.append(self.around.expressions.condition(match, "MATCH_CONDITION"))
         return found
+
+    def _check_nearest(self, conditions: list[Expression], before: list[int], join: exp.Join) -> None:
+        """An ASOF join has one comparison that says what is near; all else must be equalities or about one side."""
+        if nearest_of(nodes.conjunction(conditions) if conditions else None, set(before)) is None:
+            raise self.fail(
+                "an ASOF JOIN needs one comparison of both sides that says what is near",
+                join.this,
+                "write ON a.key = b.key AND a.ts >= b.ts",
+            )
 
     def refuse_aggregates(self, e: Expression, at: exp.Expr, clause: str) -> None:
         """No aggregate and no window function may stand in a condition over rows."""

@@ -23,10 +23,11 @@ from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Node
 from weir.algebra.rebuild import columns_inside, scans
 from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
 from weir.errors import did_you_mean
+from weir.settings import Settings
 from weir.sql import types
 from weir.sql.expressions import Expressions
 from weir.sql.from_clause import FromClause, columns_named
-from weir.sql.parse import Parsed
+from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
@@ -42,6 +43,7 @@ _SELECT_PARTS = _ENDING | {
     "where",
     "group",
     "having",
+    "qualify",
     "distinct",
     "windows",
     "laterals",
@@ -279,7 +281,11 @@ class _Lowering:
             child = inputs[0] if predicate is None else nodes.Select(inputs[0], predicate)
         columns = self._select_list(node, scope)
         keys, hidden = self._order_keys(node, columns)
-        root = self._grouped(node, child, columns, hidden)
+        qualify = node.args.get("qualify")
+        if qualify is None:
+            root = self._grouped(node, child, columns, hidden)
+        else:
+            root = self._qualified(node, child, columns, [*hidden, self._qualification(qualify, columns)])
         distinct = node.args.get("distinct")
         if distinct is not None:
             self.only(distinct, set())
@@ -293,6 +299,23 @@ class _Lowering:
         self.expressions.leave(kept)
         self.named = before
         return root, tuple(Column(name, e.type) for name, e in columns)
+
+    def _qualification(self, qualify: exp.Expr, columns: Sequence[tuple[str, Expression]]) -> Expression:
+        """The condition of QUALIFY, which may use names of the select list."""
+        self.expressions.aliases = {name.lower(): e for name, e in columns}
+        condition = self.expressions.condition(qualify.this, "QUALIFY")
+        self.expressions.aliases = {}
+        return condition
+
+    def _qualified(
+        self, node: exp.Select, child: Node, columns: Sequence[tuple[str, Expression]], hidden: Sequence[Expression]
+    ) -> Node:
+        """QUALIFY is a condition around a query in FROM; it is the last of the hidden columns."""
+        inner = self._grouped(node, child, columns, hidden)
+        source = self.number()
+        derived = nodes.Derived(source, inner, f"_q{source}", columns_named(inner))
+        refs = [ColumnRef(source, c.name, c.type) for c in derived.columns]
+        return nodes.Project(nodes.Select(derived, refs[-1]), tuple((ref.name, ref) for ref in refs[:-1]))
 
     def _order_keys(
         self, node: exp.Select, columns: Sequence[tuple[str, Expression]]
@@ -331,14 +354,19 @@ class _Lowering:
         if node.name.lower() in self.named:
             return None
         relation = self.catalog.relation(node.name)
+        own = self.parsed.window_of(node)
+        if relation is None and node.name.lower() in self.catalog.views:
+            if own is not None:
+                raise refuse(self.parsed.text, f"'{node.name}' is a view and has no window", own.start, "leave it out")
+            return None
         if relation is None:
-            known = [s.name for s in self.catalog.streams.values()] + [t.name for t in self.catalog.tables.values()]
+            catalog = self.catalog
+            known = [r.name for of in (catalog.streams, catalog.tables, catalog.views) for r in of.values()]
             shown = ", ".join(known[:40]) or "none are defined yet"
             raise self.fail(
                 f"there is no stream or table '{node.name}' ({shown})", node, did_you_mean(node.name, known)
             )
         is_table = isinstance(relation, Table)
-        own = self.parsed.window_of(node)
         if is_table and own is not None:
             raise refuse(self.parsed.text, f"'{relation.name}' is a table and has no window", own.start, "leave it out")
         clause = None if is_table else own or self.parsed.window
@@ -357,6 +385,8 @@ class _Lowering:
             for part in ("alias", "joins"):
                 inner.set(part, None)
             return self._statement(inner, 1, None)
+        if node.name.lower() not in self.named:
+            return self._view(node)
         known = self.named[node.name.lower()]
         before, self.named = self.named, known.names
         root, output = self._statement(known.query, 1, None)
@@ -366,6 +396,16 @@ class _Lowering:
                 raise self.fail(f"{len(known.columns)} names for {len(output)} columns", known.columns[0])
             output = tuple(Column(n.name, c.type) for n, c in zip(known.columns, output, strict=True))
         return root, output
+
+    def _view(self, node: exp.Table) -> tuple[Node, tuple[Column, ...]]:
+        """The query of a view; a window around it is that of its streams which have none of their own."""
+        view = self.catalog.views[node.name.lower()]
+        parsed = parse(view.sql, Settings())
+        inner = _Lowering(replace(parsed, window=parsed.window or self.parsed.window), self.catalog, {})
+        inner.numbered = self.numbered
+        found = inner._statement(parsed.ast, 0, None)
+        self.numbered = inner.numbered
+        return found
 
     def _subquery(self, node: exp.Expr) -> tuple[Node, tuple[Column, ...]]:
         """A query inside an expression; it may look at the columns of the query at hand."""
@@ -455,7 +495,10 @@ class _Lowering:
         if group.args.get("all") is True:
             self.only(group, {"all"})
             shown = [e for _, e in columns]
-            return tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
+            found = tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
+            for key in found:
+                self._check_key(key, group)
+            return found
         self.only(group, {"expressions"})
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         keys: list[Expression] = []
@@ -470,14 +513,17 @@ class _Lowering:
                 key = self.expressions.value(item)
             if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
                 raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
-            if key.type.kind is Kind.INTERVAL:
-                raise self.fail("GROUP BY does not take an interval", item)
-            if key.type.kind is Kind.PAYLOAD:
-                raise self.fail(f"GROUP BY does not take {key.type}", item, TAKE_A_PART)
+            self._check_key(key, item)
             if key not in keys:
                 keys.append(key)
         self.expressions.aliases = {}
         return tuple(keys)
+
+    def _check_key(self, key: Expression, item: exp.Expr) -> None:
+        if key.type.kind is Kind.INTERVAL:
+            raise self.fail("GROUP BY does not take an interval", item)
+        if key.type.kind is Kind.PAYLOAD:
+            raise self.fail(f"GROUP BY does not take {key.type}", item, TAKE_A_PART)
 
     def _check_grouped(self, e: Expression, keys: tuple[Expression, ...], at: exp.Expr) -> None:
         own = {s.scan.source for s in self.expressions.scope.sources}

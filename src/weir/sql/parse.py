@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from sqlglot import exp
@@ -30,6 +31,7 @@ from weir.errors import RegisterError
 from weir.settings import Settings
 from weir.sql import payloads, types
 from weir.sql.depth import nesting, with_room
+from weir.sql.forms import FORMS
 from weir.sql.long_lists import Lists, take_lists
 from weir.sql.position import refuse
 from weir.sql.strict import fault
@@ -41,7 +43,38 @@ _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, 
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
 
 
-_OWN = frozenset({*NAMED, *payloads.OTHERS, *AGGREGATE_NAMES, *WINDOW_NAMES})
+_OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES})
+_WITH_WORDS = ("EXTRACT", "TRIM", "OVERLAY")  # among their arguments
+
+
+def _with_words(parse_arguments: Callable[[SparkParser], exp.Expr], parser: SparkParser) -> exp.Expr:
+    """A function that may have words among its arguments; without them it is one like others."""
+    name = parser._tokens[parser._index - 2]
+    found = parse_arguments(parser)
+    if isinstance(found, exp.Trim) and all(key == "this" or part is None for key, part in found.args.items()):
+        found = exp.Anonymous(expressions=[found.this])
+    if isinstance(found, exp.Anonymous):
+        found.set("this", name.text)
+    return found.update_positions(name)
+
+
+def _substring(parser: SparkParser) -> exp.Expr:
+    """substring(s, 2, 3) or substring(s FROM 2 FOR 3)."""
+    given = parser._parse_csv(parser._parse_disjunction)
+    for word in (TokenType.FROM, TokenType.FOR):
+        if len(given) <= 1 + (word is TokenType.FOR) and parser._match(word):
+            given += [exp.Literal.number(1)] if word is TokenType.FOR and len(given) == 1 else []
+            given += [part for part in [parser._parse_disjunction()] if part is not None]
+    return exp.Anonymous(expressions=given)
+
+
+def _position(parser: SparkParser) -> exp.Expr:
+    """position('a' IN s) or position('a', s, 2)."""
+    search = parser._parse_bitwise()
+    if parser._match(TokenType.IN):
+        return exp.Anonymous(expressions=[search, parser._parse_bitwise()])
+    more = parser._parse_csv(parser._parse_disjunction) if parser._match(TokenType.COMMA) else []
+    return exp.Anonymous(expressions=[search, *more])
 
 
 class _Parser(SparkParser):
@@ -49,7 +82,10 @@ class _Parser(SparkParser):
 
     FUNCTIONS: ClassVar = {name: f for name, f in SparkParser.FUNCTIONS.items() if name.lower() not in _OWN}
     FUNCTION_PARSERS: ClassVar = {
-        name: f for name, f in SparkParser.FUNCTION_PARSERS.items() if name.lower() not in _OWN
+        **{n: f for n, f in SparkParser.FUNCTION_PARSERS.items() if n.lower() not in _OWN},
+        **{n: partial(_with_words, SparkParser.FUNCTION_PARSERS[n]) for n in _WITH_WORDS},
+        **{n: partial(_with_words, _substring) for n in ("SUBSTRING", "SUBSTR")},
+        "POSITION": partial(_with_words, _position),
     }
 
 

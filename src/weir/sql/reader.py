@@ -43,9 +43,15 @@ class Reader:
         for token in tokens:
             quoted = token.token_type in _QUOTED
             parts = [""] if quoted else token.text.upper().split() or [token.text]
+            if self.tokens and parts[0] in ("<", ">") and self._goes_on(token, parts[0]):
+                self.words[-1] += parts[0]  # << and >>, of which there are no tokens
+                continue
             self.tokens += [token] * len(parts)
             self.words += parts
         self.at = 0
+
+    def _goes_on(self, token: Token, sign: str) -> bool:
+        return self.words[-1] in (sign, 2 * sign) and self.tokens[-1].start + len(self.words[-1]) == token.start
 
     def word(self, ahead: int = 0, *, at: int | None = None) -> str:
         place = (self.at if at is None else at) + ahead

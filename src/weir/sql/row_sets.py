@@ -141,6 +141,9 @@ def _aggregated(e: Expressions, around: _Around) -> Expression:
     if function.name == "count" and len(args) > 1 and not distinct:
         raise e.fail("count() takes one argument", around.call, "write count(DISTINCT a, b), or count_if(…)")
     type_ = _result(e, said, function.result, args, around.call) if args else BIGINT
+    payload = next((arg for arg in args if arg.type.kind is Kind.PAYLOAD), None)
+    if payload is not None and (distinct or function.name == "approx_count_distinct"):
+        raise e.fail(f"{said}() does not compare {types.described(payload)}", around.call, types.TAKE_A_PART)
     condition = None if around.filter is None else e.condition(around.filter, "FILTER")
     for part in (*args, *(() if condition is None else (condition,))):
         if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(part)):

@@ -3,8 +3,9 @@
 `shape_of` brings a query into canonical form (sql/canonical.py) and replaces every constant, literal or user's
 parameter, in the select list, the windows and the conditions, by `:c0`, `:c1`, … in the order of the text. A
 constant of a grouping key is one slot wherever the key is repeated, or the text would no longer be a legal
-grouped query. A literal inside an equality that connects two sources (`r.a + 1 = s.b`) stays where it is: it says
-which rows meet, and queries of one shape share that.
+grouped query. A constant that decides a type (round's digits) or what is refused (a pattern) stays in the text, as
+does the time of the answer. A literal inside an equality that connects two sources (`r.a + 1 = s.b`) stays where it
+is: it says which rows meet, and queries of one shape share that.
 
 Invariants: queries that differ only in such constants or in the order of commutative parts have equal `text` (their
 slots' types may differ, and with them the types of results: key anything shared by `(text, types)`); slot i has the
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from weir.algebra import nodes
 from weir.algebra.format import sql_text
+from weir.algebra.functions import SIGNATURES
 from weir.algebra.nodes import Expression, Literal, Node, Param, Query, children
 from weir.algebra.rebuild import rebuild, scans
 from weir.algebra.schema import DataType
@@ -65,12 +67,23 @@ class _Taking:
     def expression(self, e: Expression) -> Expression:
         if self.keys and e in self.keys:
             return self.keys[e]
+        if e == nodes.NOW:
+            return e
         if isinstance(e, (Literal, Param)):
             return self.constant(e)
         if isinstance(e, nodes.Subquery):
             e = replace(e, query=self._inside(e.query))
+        if isinstance(e, nodes.Call):
+            return self._call(e)
         parts = children(e)
         return nodes.with_children(e, tuple([self.expression(c) for c in parts])) if parts else e
+
+    def _call(self, e: nodes.Call) -> Expression:
+        """Constants that decide a type, or what is refused, stay where they are."""
+        takes = SIGNATURES[e.function].takes.of(len(e.args))
+        assert takes is not None, f"{e.function} of {len(e.args)}"
+        taken = [arg if t.fixed else self.expression(arg) for t, arg in zip(takes, e.args, strict=True)]
+        return replace(e, args=tuple(taken))
 
     def _inside(self, query: Node) -> Node:
         """A query inside an expression: its grouping keys are its own."""
@@ -148,7 +161,9 @@ class _Taking:
         if isinstance(e, (nodes.And, nodes.Or)) and isinstance(e, nodes.And) == wanted:
             return replace(e, args=tuple([self._condition(arg, wanted) for arg in e.args]))
         if isinstance(e, nodes.Comparison) and e.op == ("=" if wanted else "<>") and _connects(e):
-            return rebuild(e, lambda part: self.constant(part) if isinstance(part, Param) else part)
+            return rebuild(
+                e, lambda part: self.constant(part) if isinstance(part, Param) and part != nodes.NOW else part
+            )
         return self.expression(e)
 
     def _window(self, window: nodes.Window) -> nodes.Window:

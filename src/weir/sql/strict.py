@@ -32,7 +32,6 @@ _CLAUSES = {
     "PIVOT": "pivots",
     "UNPIVOT": "pivots",
     "TABLESAMPLE": "sample",
-    "QUALIFY": "qualify",
     "INTO": "into",
     "CONNECT": "connect",
     "PREWHERE": "prewhere",
@@ -144,6 +143,8 @@ class _Grammar(Values):
         if self.take("GROUP", "BY"):
             self._groups()
         if self.take("HAVING"):
+            self.expression()
+        if self.take("QUALIFY"):
             self.expression()
         if self.take("WINDOW"):
             self.commas(self._named_window)

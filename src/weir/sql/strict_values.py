@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import TokenType
 
+from weir.sql import types
 from weir.sql.reader import Reader, words
 
 _EQUAL = frozenset({"=", "==", "<>", "!=", "<=>"})
@@ -338,7 +339,7 @@ class Values(Reader):
 
     def _name_or_call(self, word: str) -> None:
         start = self.at
-        if word in ("LEFT", "RIGHT", "FILTER") or self.is_name():
+        if word in ("LEFT", "RIGHT", "FILTER") or self.is_name() or (word == "LIKE" and self.word(1) == "("):
             self.advance()
         else:
             raise self.unreadable()
@@ -474,7 +475,7 @@ class Values(Reader):
             raise self.unreadable(
                 self.at - 1,
                 f"there is no type '{self.spelled(self.at - 1).lower()}'",
-                "types: int, bigint, double, decimal(p,s), string, boolean, date, timestamp",
+                "types: " + types.NAMES,
             )
 
     def _sizes(self, count: int) -> None:

@@ -75,6 +75,7 @@ def with_type(e: Expression, type_: DataType, unit_us: int | None = None) -> Exp
 
 def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     """Both sides of a comparison, with constants and dates adapted to the other side, or MismatchError."""
+    _no_payloads(left, right)
     if is_open(left) and is_open(right):
         raise MismatchError(
             "the types of both sides are unknown" if _params(left, right) else "NULL is compared with NULL",
@@ -94,6 +95,7 @@ def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     if is_constant(right) and isinstance(left, Literal):
         right, left = _meet(right, left)
         return left, right
+    left, right = _read(left, right), _read(right, left)
     _comparable(left, right)
     left, right = midnight(left, right.type), midnight(right, left.type)
     return filled_up(left, right.type), filled_up(right, left.type)
@@ -105,12 +107,25 @@ def filled_up(e: Expression, met: DataType) -> Expression:
     return Cast(e, met) if both and e.type.precision < met.precision else e
 
 
+def _read(text: Expression, other: Expression) -> Expression:
+    """A text that meets something else is read as such, as in Spark: a whole number as bigint, others as double."""
+    kind = other.type.kind
+    if text.type.kind is not Kind.STRING or is_constant(text) or kind is Kind.STRING:
+        return text
+    if kind in WHOLE:
+        return Cast(text, BIGINT)
+    if other.type.is_numeric:
+        return Cast(text, DOUBLE)
+    return Cast(text, other.type) if kind in (Kind.BOOLEAN, *TIMES) else text
+
+
 def _params(left: Expression, right: Expression) -> bool:
     return isinstance(left, Param) or isinstance(right, Param)
 
 
 def _meet(value: Expression, constant: Expression) -> tuple[Expression, Expression]:
-    fitted = fit(constant, value.type)
+    value = _read(value, constant)
+    fitted = fit(_number_in(constant, value.type), value.type)
     _comparable(value, fitted)
     return midnight(value, fitted.type), midnight(fitted, value.type)
 
@@ -118,14 +133,27 @@ def _meet(value: Expression, constant: Expression) -> tuple[Expression, Expressi
 TAKE_A_PART = "take a scalar out of it: x.field, x[0], x['key']"
 
 
+def _number_in(constant: Expression, met: DataType) -> Expression:
+    """A quoted number beside numbers is that number, where Spark reads it so."""
+    if not isinstance(constant, Literal) or not isinstance(constant.value, str) or not met.is_numeric:
+        return constant
+    found = literals.number(constant.value.strip())
+    if found is None or (met.kind in WHOLE and found.type.kind is not Kind.BIGINT):
+        return constant
+    return constant if met.kind is Kind.DECIMAL and found.type.kind is Kind.DOUBLE else found
+
+
 def _comparable(left: Expression, right: Expression) -> None:
     a, b = left.type, right.type
-    payload = next((e for e in (left, right) if e.type.kind is Kind.PAYLOAD), None)
-    if payload is not None:
-        raise MismatchError(f"{described(payload)} is not compared", TAKE_A_PART)
     if a.kind is b.kind or (a.is_numeric and b.is_numeric) or (a.kind in TIMES and b.kind in TIMES):
         return
     raise MismatchError(f"{described(left)} cannot be compared with {described(right)}", _advice(left, right))
+
+
+def _no_payloads(left: Expression, right: Expression) -> None:
+    payload = next((e for e in (left, right) if e.type.kind is Kind.PAYLOAD), None)
+    if payload is not None:
+        raise MismatchError(f"{described(payload)} is not compared", TAKE_A_PART)
 
 
 def described(e: Expression) -> str:
@@ -369,15 +397,13 @@ def _times(op: str, left: Expression, right: Expression) -> tuple[Expression, Ex
     )
 
 
+_NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
 _CASTS: dict[Kind, tuple[Kind, ...]] = {
-    Kind.INT: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING),
-    Kind.BIGINT: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL, Kind.STRING),
-    Kind.DOUBLE: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL),
-    Kind.DECIMAL: (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL),
-    Kind.BOOLEAN: (Kind.BOOLEAN, Kind.INT, Kind.BIGINT),
-    Kind.STRING: (Kind.STRING,),
-    Kind.DATE: (Kind.DATE, Kind.TIMESTAMP),
-    Kind.TIMESTAMP: (Kind.DATE, Kind.TIMESTAMP),
+    **dict.fromkeys(_NUMBERS, (*_NUMBERS, Kind.STRING, Kind.BOOLEAN, Kind.TIMESTAMP)),
+    Kind.BOOLEAN: (Kind.BOOLEAN, *_NUMBERS, Kind.STRING),
+    Kind.STRING: (*_NUMBERS, Kind.STRING, Kind.BOOLEAN, *TIMES),
+    Kind.DATE: (*TIMES, Kind.STRING),
+    Kind.TIMESTAMP: (*TIMES, *_NUMBERS, Kind.STRING),
     Kind.INTERVAL: (),
     Kind.PAYLOAD: (),
     Kind.NULL: tuple(Kind),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.algebra.ddl import parse_type
-from weir.algebra.schema import CHANGES, Catalog, Column, Stream, Table
+from weir.algebra.schema import CHANGES, Catalog, Column, Stream, Table, View
 from weir.errors import OpenError, StoreError, StreamError
 from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
@@ -79,10 +79,10 @@ def identity(files: Files, clock: str | None = None, *, create: bool = True) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Dropped:
-    """A stream or a table is gone."""
+    """A stream, a table or a view is gone."""
 
     name: str
-    was: str  # "stream" or "table"
+    was: str  # "stream", "table" or "view"
 
     @property
     def fed(self) -> str:
@@ -95,7 +95,7 @@ class CatalogLog:
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self._documents: list[Stream | Table | _Dropped] = []  # a later one of a name replaces the one before
+        self._documents: list[Stream | Table | View | _Dropped] = []  # a later one of a name replaces the one before
         self._seals = [ROOT]  # of documents 0, 1, …, behind what stands before them
         self._known = Catalog()  # what the documents add up to
         self._lock = threading.Lock()  # threads share one: a document is added once
@@ -164,7 +164,16 @@ class CatalogLog:
             raise StreamError(f"there is no stream '{name}'")
         return found
 
-    def _define(self, new: Stream | Table) -> int:
+    def define_view(self, view: View) -> int:
+        """Add a view; returns the number of its document."""
+        return self._define(view)
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view; its callers have looked at the other views."""
+        while self._append(_Dropped(name, "view")) is None:
+            pass
+
+    def _define(self, new: Stream | Table | View) -> int:
         while True:
             self.refresh()
             newest = {d.name.lower(): (number, d) for number, d in enumerate(self._documents)}
@@ -185,7 +194,7 @@ class CatalogLog:
             if created is not None:
                 return created
 
-    def _append(self, document: Stream | Table | _Dropped) -> int | None:
+    def _append(self, document: Stream | Table | View | _Dropped) -> int | None:
         """Create the next document; None: another process was quicker, and what it wrote is not known yet."""
         number = len(self._documents)
         if create_document(self.files, path_of(number), self._seals[number], _to_json(document)) is None:
@@ -202,11 +211,12 @@ class CatalogLog:
                 self._known = _folded(self._documents)
 
 
-def _folded(documents: Sequence[Stream | Table | _Dropped]) -> Catalog:
+def _folded(documents: Sequence[Stream | Table | View | _Dropped]) -> Catalog:
     newest = {d.name.lower(): d for d in documents}
     return Catalog(
         {name: d for name, d in newest.items() if isinstance(d, Stream)},
         {name: d for name, d in newest.items() if isinstance(d, Table)},
+        {name: d for name, d in newest.items() if isinstance(d, View)},
         frozenset(d.fed for d in newest.values() if isinstance(d, _Dropped)),
         len(documents) - len(newest),
     )
@@ -216,8 +226,10 @@ def path_of(number: int) -> str:
     return f"catalog/{number:012d}"
 
 
-def describe(relation: Stream | Table) -> str:
+def describe(relation: Stream | Table | View) -> str:
     """A definition in one line, for messages."""
+    if isinstance(relation, View):
+        return f"view {' '.join(relation.sql.split())}"
     columns = ", ".join(_column_text(c) for c in relation.columns)
     if isinstance(relation, Table):
         time = "" if relation.time is None else f" time {relation.time}"
@@ -233,10 +245,12 @@ def _column_text(column: Column) -> str:
     return f"{column.name} {column.type}{default}"
 
 
-def _to_json(relation: Stream | Table | _Dropped) -> bytes:
+def _to_json(relation: Stream | Table | View | _Dropped) -> bytes:
     content: dict[str, Any] = {"format": FORMAT, "name": relation.name, "token": unique()}
     if isinstance(relation, _Dropped):
         return json.dumps(content | {"kind": "dropped", "was": relation.was}, separators=(",", ":")).encode()
+    if isinstance(relation, View):
+        return json.dumps(content | {"kind": "view", "sql": relation.sql}, separators=(",", ":")).encode()
     content["kind"] = "stream" if isinstance(relation, Stream) else "table"
     content["columns"] = [[c.name, str(c.type), c.is_optional, c.default] for c in relation.columns]
     if isinstance(relation, Stream):
@@ -251,13 +265,15 @@ def _to_json(relation: Stream | Table | _Dropped) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _from_json(path: str, data: bytes) -> Stream | Table | _Dropped:
+def _from_json(path: str, data: bytes) -> Stream | Table | View | _Dropped:
     try:
         d = json.loads(data)
         if d["format"] != FORMAT:
             raise StoreError(f"{path} has format {d['format']}, this version reads {FORMAT}")
         if d["kind"] == "dropped":
             return _Dropped(d["name"], d["was"])
+        if d["kind"] == "view":
+            return View(d["name"], d["sql"])
         columns = tuple(Column(name, parse_type(text), *rest) for name, text, *rest in d["columns"])
         if d["kind"] == "stream":
             return Stream(d["name"], columns, d["time"], d["keep_us"], d["future_us"], d["source"])

@@ -520,6 +520,8 @@ def cast(arg: Scalar, wanted: DataType) -> Scalar:
         d = as_double(arg)
         far = f"isfinite({d}) AND abs({d}) >= {_BEYOND_FLOATS}"
         sql = f"(CASE WHEN {far} THEN CAST(if({d} > 0, 'inf', '-inf') AS FLOAT) ELSE CAST({d} AS FLOAT) END)"
+    elif arg.type.kind is Kind.DOUBLE and wanted.kind is Kind.DECIMAL:
+        sql = f"TRY_CAST(CAST({arg.sql} AS VARCHAR) AS {duck_type(wanted)})"  # by its shortest digits
     else:
         sql = f"TRY_CAST({arg.sql} AS {duck_type(wanted)})"
     if wanted == BIGINT:
