@@ -118,7 +118,8 @@ def test_every_type_comes_back_as_it_was(typed: tuple[weir.Weir, DataFrame]) -> 
     found = everything["e"].fetch()
     assert differ(expected, found) is None
     assert [c.type for c in w.catalog.streams["e"].columns] == [c.type for c in w.catalog.streams["pushed"].columns]
-    assert differ(pa.concat_tables([expected, expected]), everything["pushed"].fetch()) is None
+    difference = differ(pa.concat_tables([expected, expected]), everything["pushed"].fetch())
+    assert difference is None, difference
     wanted = given.where("m['x'] >= 2 AND f > 0").selectExpr("p.a", "get(xs, 1) AS x").toArrow()
     assert differ(wanted, part.fetch()) is None
     assert {schema for schema, table in sunk if table.num_rows} == {given.schema.simpleString()}
@@ -131,7 +132,7 @@ def test_expressions_are_what_spark_makes_of_them(typed: tuple[weir.Weir, DataFr
     w, given = typed
     texts = [f"SELECT id, {e} AS x FROM e" for e in SAME]
     queries = [w.register(text) for text in texts]
-    where = [w.register(f"SELECT id FROM e WHERE {e} IS NOT NULL") for e in SAME]
+    where = [w.register(f"SELECT id FROM e WHERE ({e}) IS NOT NULL") for e in SAME]
     w.run(available_now=True)
     given.createOrReplaceTempView("e")
     for text, query, known in zip(texts, queries, where, strict=True):
