@@ -1,6 +1,6 @@
 """`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, then the pipeline on Spark.
 
-python -m benchmarks.run [--workload W1,W2,W3,W4,W5,windows,many,sets] [--queries 1000,…] [--skip-peers]
+python -m benchmarks.run [--workload W1,W2,W3,W4,W5,windows,many,sets,finishes] [--queries 1000,…] [--skip-peers]
                          [--only kernels|pipeline] [--quick]
 
 Ratios are from one run.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SELECTIONS = ("W1", "W2")
-WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "windows", "many", "sets")
+WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "windows", "many", "sets", "finishes")
 SIZES = "1000,10000,100000,1000000"
 JOIN_SIZES = "10000,100000,1000000"
 BAND_SIZES = "1000,10000,100000"
@@ -79,6 +79,10 @@ def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
         from benchmarks.micro import sets
 
         sets.main(["--quick"] if args.quick else [])
+    if "finishes" in wanted:
+        from benchmarks.micro import finishes
+
+        finishes.main(["--quick"] if args.quick else [])
 
 
 def _pipeline(args: argparse.Namespace, wanted: list[str]) -> None:

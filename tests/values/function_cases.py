@@ -162,7 +162,8 @@ CASES = {
     """,
     "narrow types": """
         CAST(d AS float); CAST(CAST(d AS float) AS string); CAST(CAST(d / 7 AS float) AS string); CAST(i AS float)
-        CAST(CAST(d2 * 1e10D AS float) AS string); CAST(CAST(d * 1e-40D AS float) AS string); CAST(b AS float); float(m2)
+        CAST(CAST(d2 * 1e10D AS float) AS string); CAST(CAST(d * 1e-40D AS float) AS string); CAST(b AS float)
+        float(m2)
         try_cast(n AS float); CAST(CAST(d AS float) AS double); abs(CAST(d AS float)); round(CAST(d AS float))
         round(CAST(d / 7 AS float), 2); -CAST(d AS float)
         CAST(d AS float) + CAST(d2 AS float); CAST(d AS float) * CAST(m AS float); CAST(d AS float) % CAST(d2 AS float)
@@ -175,7 +176,8 @@ CASES = {
         shiftleft(try_cast(k AS tinyint), 9); try_cast(i AS smallint) & 255; round(try_cast(i AS smallint), -1)
         CAST(t AS timestamp_ntz); CAST(CAST(t AS timestamp_ntz) AS string); year(CAST(t AS timestamp_ntz))
         date_trunc('hour', CAST(t AS timestamp_ntz)); CAST(CAST(t AS timestamp_ntz) AS timestamp)
-        CAST(CAST(t AS timestamp_ntz) AS date); date_format(CAST(t AS timestamp_ntz), 'yyyy HH:mm'); hash(CAST(t AS timestamp_ntz))
+        CAST(CAST(t AS timestamp_ntz) AS date); date_format(CAST(t AS timestamp_ntz), 'yyyy HH:mm')
+        hash(CAST(t AS timestamp_ntz))
         try_cast(nullif(nullif(w, '10:30'), '24:00') AS timestamp_ntz); CAST(day AS timestamp_ntz)
     """,
 }

@@ -6,20 +6,24 @@ equality means is said in one place. Cost: a sort of the second side, some 100 n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weir.algebra.nodes import And, ColumnRef, Expression, nearest_of
 from weir.algebra.rebuild import rebuild
+from weir.algebra.schema import Kind
 from weir.answer import engine
 from weir.answer.candidates import Pairs, both, bounded, candidates, equal_codes, equation_of, same, sources
 from weir.errors import FetchError
 from weir.values.evaluate import evaluate, truth
 
 BLOCK = 1 << 20
+LARGE = 20_000  # rows of a right side of which few may be wanted
+_BY_VALUE = frozenset({Kind.BIGINT, Kind.STRING, Kind.DATE, Kind.TIMESTAMP})  # equal values are the same bits
 PAIRS_MAX = 20_000_000  # that a join in a finish may have
 EXAMINED_MAX = 500_000_000  # candidates that it may look at: about a minute
 Constants = Mapping[str, object]
@@ -74,6 +78,10 @@ def pairs(
     """Places in both tables of the pairs for which the condition is true."""
     whole = None if condition is None else _sided(condition, left)
     terms = [] if whole is None else list(whole.args) if isinstance(whole, And) else [whole]
+    few = _few_of(terms, left, right, constants)
+    if few is not None:
+        first, second = pairs(left, right.take(pa.array(few)), condition, constants)
+        return first, few[second]
     codes = same(left.num_rows, right.num_rows)
     for one, other in (pair for term in terms if (pair := equation_of(term)) is not None):
         a, b = (one, other) if sources(one) == {0} else (other, one)
@@ -101,6 +109,21 @@ def pairs(
             )
     first, second = (np.concatenate(column) for column in zip(*found, strict=True))
     return first, second
+
+
+def _few_of(terms: Sequence[Expression], left: pa.Table, right: pa.Table, constants: Constants) -> np.ndarray | None:
+    """Places of the few rows of a large right side (a table's versions) that an equation leaves; None if it is not."""
+    if right.num_rows < LARGE or right.num_rows < 8 * left.num_rows:
+        return None
+    for one, other in (pair for term in terms if (pair := equation_of(term)) is not None):
+        a, b = (one, other) if sources(one) == {0} else (other, one)
+        if not isinstance(b, ColumnRef) or a.type.kind is not b.type.kind or a.type.kind not in _BY_VALUE:
+            continue
+        column = right.column(b.name)
+        wanted = evaluate(a, left, constants).cast(column.type, safe=False)
+        few = np.flatnonzero(pc.is_in(column, value_set=wanted.unique().drop_null()).to_numpy())
+        return few if len(few) < right.num_rows // 2 else None
+    return None
 
 
 def _sided(e: Expression, left: pa.Table) -> Expression:

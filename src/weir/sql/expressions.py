@@ -93,6 +93,7 @@ class Expressions:
         self.scope = Scope()
         self.aliases: Mapping[str, Expression] = {}  # names of the select list, where they may be used
         self.windows: Mapping[str, exp.Window] = {}  # what the WINDOW clause names
+        self.stretch: tuple[Expression, Expression] | None = None  # begin and end of what window(…) means
         self.subquery: Callable[[exp.Expr], tuple[Node, tuple[Column, ...]]] = self._no_query
         self.depth = 0
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
@@ -128,14 +129,14 @@ class Expressions:
 
     def enter(self, scope: Scope, select: exp.Select) -> tuple[object, ...]:
         """Go on with the expressions of another SELECT; what is returned is for `leave`."""
-        kept = self.scope, self.aliases, self.windows
-        self.scope, self.aliases = scope, {}
+        kept = self.scope, self.aliases, self.windows, self.stretch
+        self.scope, self.aliases, self.stretch = scope, {}, None
         self.windows = {w.name.lower(): w for w in select.args.get("windows") or ()}
         return kept
 
     def leave(self, kept: tuple[object, ...]) -> None:
         """Back to the SELECT around."""
-        self.scope, self.aliases, self.windows = kept  # type: ignore[assignment]  # as `enter` packed them
+        self.scope, self.aliases, self.windows, self.stretch = kept  # type: ignore[assignment]  # as `enter` packed them
 
     def _no_query(self, node: exp.Expr) -> tuple[Node, tuple[Column, ...]]:
         raise self.fail("a subquery cannot stand here", node)
@@ -242,6 +243,8 @@ class Expressions:
         if node.args.get("db") is not None:
             return self._path([part.name for part in node.parts])
         name, qualifier = node.name, node.table or None
+        if self.stretch is not None and (qualifier or name).lower() == "window":
+            return self._edge_of_window(node, name if qualifier else "")
         if qualifier is None and not self.scope.has(name) and name.lower() in self.aliases:
             return self.aliases[name.lower()]
         if qualifier is None or self.scope.is_source_of(qualifier, name) or not self.scope.has(qualifier):
@@ -256,12 +259,28 @@ class Expressions:
             found = payloads.field(found, name)
         return found
 
-    def _dot(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+    def _dot(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
+            return self._of_window(node, wanted)
         return payloads.field(self.lower(node.this), node.expression.name)
 
     def _bracket(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         assert isinstance(node, exp.Bracket)
         return payloads.element(self.lower(node.this), self.lower(payloads.index_of(node)))
+
+    def _edge_of_window(self, node: exp.Expr, edge: str) -> Expression:
+        """window.start or window.end."""
+        assert self.stretch is not None
+        if edge.lower() not in ("start", "end"):
+            raise self.fail("window is a pair of times", node, "write window.start and window.end")
+        return self.stretch[edge.lower() == "end"]
+
+    def _of_window(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        """window(…).start"""
+        call = node.this
+        if self.stretch is None or not (isinstance(call, exp.Anonymous) and call.name.lower() == "window"):
+            raise self.refused(node)
+        return self._edge_of_window(node, node.expression.name)
 
     def _literal(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         assert isinstance(node, exp.Literal)
@@ -411,6 +430,10 @@ class Expressions:
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         if node.name.lower() in payloads.OTHERS:
             return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
+        if self.stretch is not None and node.name.lower() == "window":
+            if not isinstance(node.parent, exp.Group):
+                return self._edge_of_window(node, "")
+            return self.stretch[0]
         form, signature = FORMS.get(node.name.lower()), NAMED.get(node.name.lower())
         if form is not None:
             return form(self, node.expressions, node, wanted)

@@ -31,6 +31,7 @@ from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
+from weir.sql.time_windows import calls_in, time_window
 from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
 
@@ -273,6 +274,12 @@ class _Lowering:
             condition = self.expressions.condition(where.this, "WHERE")
             FromClause(self, scope).refuse_aggregates(condition, where, "WHERE")
             conditions.append(condition)
+        window = next(calls_in(node), None)
+        if window is not None:
+            stretch = time_window(self.expressions, window, self.number)
+            self._refuse_other_windows(node, window)
+            self.expressions.stretch = stretch.begin, stretch.end
+            inputs, conditions = (*inputs, *stretch.sources), [*conditions, *stretch.conditions]
         predicate = fold_one(nodes.conjunction(conditions)) if conditions else None
         child: Node
         if len(inputs) > 1:
@@ -316,6 +323,11 @@ class _Lowering:
         derived = nodes.Derived(source, inner, f"_q{source}", columns_named(inner))
         refs = [ColumnRef(source, c.name, c.type) for c in derived.columns]
         return nodes.Project(nodes.Select(derived, refs[-1]), tuple((ref.name, ref) for ref in refs[:-1]))
+
+    def _refuse_other_windows(self, node: exp.Select, window: exp.Anonymous) -> None:
+        for other in calls_in(node):
+            if other != window:
+                raise self.fail("a SELECT has one window()", other, "put the other one into a query in FROM")
 
     def _order_keys(
         self, node: exp.Select, columns: Sequence[tuple[str, Expression]]

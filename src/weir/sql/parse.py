@@ -224,9 +224,20 @@ def _check_types(text: str, tokens: Sequence[Token]) -> None:
             )
 
 
+def _as_function(tokens: list[Token]) -> list[Token]:
+    """The tokens with `window (` as the name of a function; WINDOW opens a clause only before a name."""
+    found = list(tokens)
+    for at, (token, following) in enumerate(itertools.pairwise(tokens)):
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            found[at] = Token(
+                TokenType.VAR, token.text, token.line, token.col, token.start, token.end, list(token.comments)
+            )
+    return found
+
+
 def _parse_tokens(text: str, kept: list[Token], blanked: str, level: int) -> exp.Expr:
     def descend() -> list[exp.Expr | None]:
-        return _Parser(dialect=_SPARK).parse(kept, blanked)
+        return _Parser(dialect=_SPARK).parse(_as_function(kept), blanked)
 
     try:
         trees = with_room(descend, frames=level * _FRAMES_PER_LEVEL)

@@ -85,7 +85,7 @@ def find_windows(
             of_sources.append((len(kept), clause))
             at = reader.at
             continue
-        if token.token_type is TokenType.BEGIN and kept and kept[-1].token_type not in _NAME_FOLLOWS:
+        if token.token_type is TokenType.BEGIN and kept and not _opens_a_name(kept):
             if depth:
                 raise refuse(
                     text,
@@ -113,6 +113,13 @@ def find_windows(
         kept.append(token)
         at += 1
     return kept, of_query, of_sources
+
+
+def _opens_a_name(kept: Sequence[Token]) -> bool:
+    """Whether a name must come behind these tokens; ALL ends a clause in GROUP BY ALL."""
+    if kept[-1].token_type is TokenType.ALL and len(kept) > 1 and kept[-2].token_type is TokenType.GROUP_BY:
+        return False
+    return kept[-1].token_type in _NAME_FOLLOWS
 
 
 def align_windows(

@@ -1,0 +1,70 @@
+"""Queries with every kind of finish over one batch of rows, at random moments, against DuckDB.
+
+The rows come first, so answers are recomputed and nothing has to be matched: thousands of queries a minute. What
+batches, expirations and changes do to finishes is the business of `test_finish_oracle`, which plays whole lives.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import weir
+from tests.generators import SPAN_US, START_US, random_catalog, random_finish, random_rows
+from tests.marks import few_are_quick
+from tests.scenario import define
+from weir.errors import RegisterError
+from weir.testing import answer, differ
+from weir.testing.direct import DirectWeir
+
+SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
+WORLDS = range(9000, 11000)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(9000, 9060)
+COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 2_500
+QUERIES, ROWS = 52, 60  # of a world
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+ROOM = 1e-9  # how far apart two sums of doubles may be
+compared: dict[int, int] = {}
+refused: Counter[str] = Counter()
+
+
+@pytest.mark.parametrize("world", few_are_quick(WORLDS, quick=0 if SOAK else 1))
+def test_finishes_equal_the_oracle(tmp_path: Path, world: int) -> None:
+    rng = random.Random(f"finish sweep {world}")
+    catalog = random_catalog(world, tables=0, keep_us=(None, 2 * SPAN_US))
+    w = weir.open(tmp_path)
+    define(w, catalog)
+    rows = {}
+    for k, (name, stream) in enumerate(catalog.streams.items()):
+        count = 0 if rng.random() < 0.1 else ROWS
+        table = random_rows(stream, count, world * 7 + k, extremes=0.0, skew=0.1)
+        rows[name] = table
+    DirectWeir(w, slices=1, wall_us=START_US + 2 * SPAN_US).batch({catalog.streams[n].name: r for n, r in rows.items()})
+    count = 0
+    for k in range(QUERIES):
+        made = random_finish(catalog, world * 1000 + k)
+        tau_us = START_US + rng.randrange(SPAN_US // 2, SPAN_US)
+        try:
+            query = w.register(made.text, made.params)
+        except RegisterError as e:
+            refused[str(e).partition(", line ")[0][:90]] += 1
+            continue
+        got = query.fetch(at=EPOCH + dt.timedelta(microseconds=tau_us))
+        expected = answer(made.text, made.params, catalog, rows, tau_us)
+        room = dict.fromkeys(made.approximate, ROOM)
+        said = {"ordered": made.ordered, "lists_are_bags": True, "approximate": bool(room), "room": room}
+        difference = differ(expected, got, **said)
+        assert difference is None, f"world {world}, query {k}, at {tau_us}: {made.text} {made.params}\n{difference}"
+        count += 1
+    compared[world] = count
+
+
+def test_enough_was_compared() -> None:
+    if len(compared) < len(WORLDS):
+        pytest.skip("only a part of the worlds was run")
+    assert sum(compared.values()) >= COMPARISONS_MIN
+    assert sum(refused.values()) <= sum(compared.values()) / 10, refused
