@@ -100,7 +100,7 @@ class Scenario:
         if self.joins or self.mixed:
             self.catalog = join_catalog(self.seed, keep_us=keeps)
         else:
-            self.catalog = random_catalog(self.seed, tables=0, keep_us=keeps)
+            self.catalog = random_catalog(self.seed, tables=0, keep_us=keeps, payloads=self.seed % 2 == 0)
         order = rng.choice(("ordered", "shuffled", "clustered"))
         share = 0.05 if self.late and rng.random() < 0.5 else 0.0
         # Rows of one frequent key meet in powers where many sources are joined.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import random
 from decimal import Decimal
 from functools import cache
 
@@ -38,6 +39,9 @@ _STRINGS_EXTREME = [
 ]
 
 
+_FLOATS = (0.10000000149011612, 0.20000000298023224, 1.100000023841858)  # the floats that are nearest to 0.1, 0.2, 1.1
+
+
 def instant(time_us: int) -> dt.datetime:
     """The UTC datetime of a time in microseconds since the epoch."""
     return EPOCH + dt.timedelta(microseconds=time_us)
@@ -50,36 +54,71 @@ def ordinary(type_: DataType) -> tuple[object, ...]:
     if kind in (Kind.INT, Kind.BIGINT):
         return tuple(range(-12, 13))
     if kind is Kind.DOUBLE:
-        return (*(k / 4 for k in range(-40, 41)), 0.1, 0.2, 0.30000000000000004, 0.3)
+        return (
+            *(k / 4 for k in range(-40, 41)),
+            0.1,
+            0.2,
+            0.30000000000000004,
+            0.3,
+            *(_FLOATS if type_.variant else ()),
+        )
     if kind is Kind.DECIMAL:
         limit = min(10**type_.precision - 1, 1_250)
         step = max(1, limit // 25)
         return tuple(Decimal(k).scaleb(-type_.scale) for k in range(-limit, limit + 1, step))
     if kind is Kind.STRING:
-        return tuple(_STRINGS)
+        return tuple(s for s in _STRINGS if not type_.precision or len(s) <= type_.precision)
     if kind is Kind.BOOLEAN:
         return (True, False)
+    if kind is Kind.PAYLOAD:
+        return _payloads(type_)
     if kind is Kind.DATE:
         return tuple(dt.date(2023, 12, 22) + dt.timedelta(days=k) for k in range(21))
     assert kind is Kind.TIMESTAMP, kind
     return tuple(instant(START_US + k * SPAN_US // 12) for k in range(-6, 19))
 
 
+def _payloads(type_: DataType) -> tuple[object, ...]:
+    """Some values of a payload type: empty ones, ones with NULL inside, and ordinary ones."""
+    rng = random.Random(f"payloads {type_}")
+
+    def value(of: DataType, nulls: float) -> object:
+        if rng.random() < nulls:
+            return None
+        if of.variant == "array":
+            return [value(of.parts[0][1], 0.2) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
+        if of.variant == "struct":
+            return {name: value(part, 0.15) for name, part in of.parts}
+        if of.variant == "map":
+            keys = rng.sample(("a", "ab", "b", "c"), rng.randint(0, 3))
+            return [(key, value(of.parts[1][1], 0.2)) for key in keys]
+        return rng.randbytes(rng.randint(0, 3)) if of.variant == "binary" else rng.choice(ordinary(of))
+
+    return tuple(value(type_, 0.0) for _ in range(30))
+
+
 @cache
 def extreme(type_: DataType) -> tuple[object, ...]:
     """Values at the ends of a type, and those that a lossy cast confuses with a neighbour."""
     kind = type_.kind
+    if kind is Kind.PAYLOAD:
+        return ()
+    if kind is Kind.INT and type_.variant:
+        top = 2 ** (type_.bits - 1)
+        return (top - 1, -top, top - 2, 100)
     if kind is Kind.INT:
         return (2**31 - 1, -(2**31), 2**31 - 2, 46_341, 2**24 + 1)
     if kind is Kind.BIGINT:
         return (2**63 - 1, 2**63 - 2, -(2**63) + 1, -(2**63) + 2, 2**53, 2**53 + 1, -(2**53) - 1, 2**31, 3_037_000_500)
+    if kind is Kind.DOUBLE and type_.variant:
+        return (3.4028234663852886e38, -3.4028234663852886e38, 1.401298464324817e-45, 2.0**24, 2.0**24 - 1, 1e30)
     if kind is Kind.DOUBLE:
         return (1.7976931348623157e308, -1.7976931348623157e308, 5e-324, -5e-324, 2.0**53, 2.0**63, -(2.0**63), 1e300)
     if kind is Kind.DECIMAL:
         top = 10**type_.precision - 1
         return tuple(Decimal(k).scaleb(-type_.scale) for k in (top, -top, top - 1, 1, -1))
     if kind is Kind.STRING:
-        return tuple(_STRINGS_EXTREME)
+        return tuple(s for s in _STRINGS_EXTREME if not type_.precision or len(s) <= type_.precision)
     if kind is Kind.BOOLEAN:
         return (True, False)
     if kind is Kind.DATE:

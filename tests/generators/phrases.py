@@ -20,14 +20,19 @@ from weir.algebra.schema import (
     BIGINT,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
+    SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
     Column,
     DataType,
     Kind,
     Stream,
     Table,
+    array,
     decimal,
 )
 
@@ -37,13 +42,13 @@ _PATTERNS = (
     "%b%",
 )  # fmt: skip
 _CASTS: dict[Kind, tuple[DataType, ...]] = {
-    Kind.INT: (BIGINT, DOUBLE, decimal(9, 2), STRING),
-    Kind.BIGINT: (INT, DOUBLE, decimal(18, 3)),
-    Kind.DOUBLE: (INT, BIGINT),
+    Kind.INT: (BIGINT, DOUBLE, decimal(9, 2), STRING, TINYINT, FLOAT),
+    Kind.BIGINT: (INT, DOUBLE, decimal(18, 3), SMALLINT, FLOAT),
+    Kind.DOUBLE: (INT, BIGINT, FLOAT, SMALLINT),
     Kind.DECIMAL: (INT, BIGINT, DOUBLE, decimal(9, 1)),
     Kind.BOOLEAN: (INT, BIGINT),
     Kind.DATE: (TIMESTAMP,),
-    Kind.TIMESTAMP: (DATE,),
+    Kind.TIMESTAMP: (DATE, TIMESTAMP_NTZ),
 }
 _GAPS = ("1 SECOND", "30 SECONDS", "5 MINUTE", "20 MINUTES", "1 HOUR", "2 DAY")
 
@@ -79,7 +84,23 @@ class Phrases:
 
     def columns(self, wanted: Callable[[DataType], bool] = lambda _: True) -> list[tuple[str, DataType]]:
         """(text, type) of every column in scope that is wanted."""
-        return [(self.name(s, c), c.type) for s in self.sources for c in s.relation.columns if wanted(c.type)]
+        named = [(self.name(s, c), c.type) for s in self.sources for c in s.relation.columns]
+        return [(text, type_) for column in named for text, type_ in self.scalars(*column) if wanted(type_)]
+
+    def scalars(self, text: str, type_: DataType) -> list[tuple[str, DataType]]:
+        """What may be compared: the column itself, or parts of a payload."""
+        if type_.kind is not Kind.PAYLOAD:
+            return [(text, type_)]
+        if type_.variant == "struct":
+            return [found for name, part in type_.parts for found in self.scalars(f"{text}.{name}", part)]
+        if type_.variant == "array":
+            place = self.rng.choice((f"{text}[0]", f"{text}[1]", f"element_at({text}, -1)", f"get({text}, 2)"))
+            found = self.scalars(place, type_.parts[0][1])
+            return [*found, (f"size({text})", INT)] if self.rng.random() < 0.3 else found
+        if type_.variant == "map":
+            place = self.rng.choice((f"{text}['a']", f"{text}.b", f"element_at({text}, 'ab')", f"{text}['no']"))
+            return self.scalars(place, type_.parts[1][1])
+        return []
 
     def name(self, source: Source, column: Column) -> str:
         """A reference to a column; case does not matter, and a single source needs no qualifier."""
@@ -147,7 +168,25 @@ class Phrases:
             kinds.append(self.times_compared)
         if self.columns(lambda t: t.kind is Kind.DATE):
             kinds.append(self.dates_compared)
+        if self.payloads():
+            kinds += [self.payload_tested, self.payload_tested]
         return self.rng.choice(kinds)()
+
+    def payloads(self) -> list[tuple[str, DataType]]:
+        """(text, type) of every column that is no scalar."""
+        return [
+            (self.name(s, c), c.type) for s in self.sources for c in s.relation.columns if c.type.kind is Kind.PAYLOAD
+        ]
+
+    def payload_tested(self) -> str:
+        """What is asked of a payload as a whole."""
+        text, type_ = self.rng.choice(self.payloads())
+        if type_ == array(INT) and self.rng.random() < 0.6:
+            return f"array_contains({text}, {self.constant(INT)})"
+        if type_.variant in ("array", "map") and self.rng.random() < 0.6:
+            word = self.rng.choice(("size", "cardinality"))
+            return f"{word}({text}) {self.rng.choice(OPERATORS)} {self.rng.randint(0, 3)}"
+        return f"{text} IS {self.rng.choice(('', 'NOT '))}NULL"
 
     def comparison(self) -> str:
         text, type_ = self.rng.choice(self.columns())
@@ -330,6 +369,8 @@ class Phrases:
 
 def comparable(a: DataType, b: DataType) -> bool:
     """Columns of these types may be compared with one another."""
+    if Kind.PAYLOAD in (a.kind, b.kind):
+        return False
     return a.kind is b.kind or (a.is_numeric and b.is_numeric)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tests.generators import domains
 from tests.generators.phrases import Phrases, Source, comparable, literal
 from tests.generators.windows import global_window, source_window
-from weir.algebra.schema import BIGINT, INT, Catalog, DataType, Kind, Stream, Table
+from weir.algebra.schema import Catalog, DataType, Kind, Stream, Table
 
 KINDS = (
     "selection",
@@ -138,7 +138,8 @@ class Draft:
         if kind == "aggregate":
             return self.aggregate(phrases)
         word = "SELECT DISTINCT" if kind == "distinct" or self.rng.random() < 0.05 else "SELECT"
-        return f"{word} {self.projection(phrases, few=kind == 'distinct')} {self.body(phrases, kind)}"
+        star = word == "SELECT" or not phrases.payloads()  # DISTINCT compares no payloads
+        return f"{word} {self.projection(phrases, few=kind == 'distinct', star=star)} {self.body(phrases, kind)}"
 
     def body(self, phrases: Phrases, kind: str) -> str:
         """FROM and WHERE; join conditions stand in ON or, after commas, in WHERE."""
@@ -225,9 +226,9 @@ class Draft:
             if wanted(a.type) and wanted(b.type) and (a.type == b.type if same else comparable(a.type, b.type))
         ]
 
-    def projection(self, phrases: Phrases, *, few: bool = False) -> str:
+    def projection(self, phrases: Phrases, *, few: bool = False, star: bool = True) -> str:
         """Star, columns, expressions, constants; duplicates and aliases."""
-        if not few and self.rng.random() < 0.25:
+        if not few and self.rng.random() < 0.25 and star:
             return self.rng.choice(("*", f"{phrases.sources[0].alias}.*"))
         items = []
         for i in range(self.rng.randint(1, 2 if few else 5)):
@@ -301,7 +302,8 @@ class Draft:
     def set_operation(self, kind: str) -> str:
         """Two or three selections with the same column types; the same stream mostly, so that rows meet."""
         first = self.rng.choice(list(self.catalog.streams.values()))
-        types = [self.rng.choice(first.columns).type for _ in range(self.rng.randint(1, 2))]
+        scalars = [c.type for c in first.columns if c.type.kind is not Kind.PAYLOAD]
+        types = [self.rng.choice(scalars) for _ in range(self.rng.randint(1, 2))]
         text = self.operand(types, first)
         for _ in range(self.rng.choice((1, 1, 1, 2))):
             word = kind.upper() + self.rng.choice(("", " ALL", " ALL"))
@@ -318,7 +320,7 @@ class Draft:
 
     def of_type(self, phrases: Phrases, type_: DataType) -> str:
         """A column of this type (a bigint also unites with an int), or a constant."""
-        fitting = phrases.columns(lambda t: t == type_ or {t, type_} == {INT, BIGINT})
+        fitting = phrases.columns(lambda t: t == type_ or {t.kind, type_.kind} <= {Kind.INT, Kind.BIGINT})
         if fitting:
             return self.rng.choice(fitting)[0]
         return f"CAST({literal(self.rng.choice(domains.ordinary(type_)), type_)} AS {type_})"

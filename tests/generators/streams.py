@@ -126,6 +126,8 @@ def _values(
     picks[rng.random(n) < nulls] = first
     if column.type.kind is Kind.BIGINT:
         picks[rng.random(n) < reserved] = first + 1
+    if column.type.variant == "char":
+        pool = pa.array([s if s is None else s.ljust(column.type.precision) for s in pool.to_pylist()], pool.type)
     return pool.take(pa.array(picks))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from tests.oracle import plain_functions
-from weir.algebra.schema import Stream
+from weir.algebra.schema import DataType, Stream
 from weir.sql.parse import Parsed
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -38,6 +39,7 @@ class Type(NamedTuple):
     name: str  # int bigint double decimal string boolean date timestamp interval null
     precision: int = 0
     scale: int = 0
+    variant: str = ""  # tinyint smallint float char timestamp_ntz: how a narrower type of that name is called
 
 
 class Value(NamedTuple):
@@ -48,6 +50,8 @@ class Value(NamedTuple):
 
 
 NUMBERS = ("int", "bigint", "double", "decimal")
+FLOAT, NTZ = Type("double", variant="float"), Type("timestamp", variant="timestamp_ntz")
+DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 def select(
@@ -57,7 +61,7 @@ def select(
     node = parsed.ast
     assert isinstance(node, exp.Select)
     rows = [{name: encoded(value) for name, value in row.items()} for row in rows]
-    row_types = {c.name.lower(): Type(c.type.kind.value, c.type.precision, c.type.scale) for c in stream.columns}
+    row_types = {c.name.lower(): column_type(c.type) for c in stream.columns}
     where = node.args.get("where")
     answer = []
     for row in window(parsed, params, stream, rows, tau_us):
@@ -75,10 +79,16 @@ def select(
     return answer
 
 
+def column_type(type_: DataType) -> Type:
+    if type_.variant == "varchar":
+        return Type("string")
+    return Type(type_.kind.value, type_.precision, type_.scale, type_.variant)
+
+
 def encoded(value: object) -> object:
     """Instants and lengths of time as microseconds, dates as days since the epoch; the rest as it is."""
     if isinstance(value, dt.datetime):
-        return (value - EPOCH) // dt.timedelta(microseconds=1)
+        return ((value if value.tzinfo else value.replace(tzinfo=dt.UTC)) - EPOCH) // dt.timedelta(microseconds=1)
     if isinstance(value, dt.date):
         return (value - EPOCH.date()).days
     if isinstance(value, dt.timedelta):
@@ -236,12 +246,16 @@ def result_type(name: str, of: Type) -> Type:
 
 def one_type(values: Sequence[Value]) -> Type:
     types, names = {v.type for v in values}, {v.type.name for v in values}
+    if names == {"string"}:
+        return Type("string")
     if len(types) == 1:
         return types.pop()
     if names <= {"date", "timestamp"}:
-        return Type("timestamp")
-    if "double" in names or "decimal" not in names:
-        return Type("double" if "double" in names else "bigint")
+        return Type("timestamp") if Type("timestamp") in types else NTZ
+    if names <= {"int", "bigint"}:
+        return max(types, key=lambda t: DIGITS[t.variant or t.name])
+    if "double" in names:
+        return Type("double")
     scale = max(digits(v)[1] for v in values)
     precision = max(digits(v)[0] - digits(v)[1] for v in values) + scale
     return Type("decimal", precision, scale) if precision <= 18 else Type("double")
@@ -304,6 +318,9 @@ def compare(op: str, left: Value, right: Value) -> Value:
             a, b = float(a), float(b)
         a, b = ordered(a), ordered(b)
     elif isinstance(a, str):
+        for one, other in ((left, right), (right, left)):
+            if one.type.variant == "char" and (other.constant or other.type.variant == "char"):
+                a, b = a.ljust(len(b)), b.ljust(len(a))
         a, b = a.encode(), b.encode()
     elif left.type.name != right.type.name:
         a, b = (v.value * DAY_US if v.type.name == "date" else v.value for v in (left, right))
@@ -337,6 +354,9 @@ def arithmetic(op: str, left: Value, right: Value) -> Value:
     kinds = {left.type.name, right.type.name}
     if not kinds <= set(NUMBERS):
         type_, value = times(op, left, right)
+    elif left.type == right.type == FLOAT and op != "/":
+        found = doubles(op, left.value, right.value)
+        type_, value = FLOAT, None if found is None else single(found)
     elif op == "/" or "double" in kinds or (op == "%" and "decimal" in kinds):
         type_, value = Type("double"), doubles(op, left.value, right.value)
     elif "decimal" in kinds:
@@ -344,6 +364,14 @@ def arithmetic(op: str, left: Value, right: Value) -> Value:
     else:
         type_, value = Type("bigint"), whole(op, left.value, right.value)
     return Value(type_, value, constant)
+
+
+def single(value: float) -> float:
+    """The nearest 32-bit float."""
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def whole(op: str, a: int | None, b: int | None) -> int | None:
@@ -387,7 +415,7 @@ def digits(v: Value) -> tuple[int, int]:
         return v.type.precision, v.type.scale
     if v.literal:
         return len(str(abs(v.value))), 0
-    return (10 if v.type.name == "int" else 19), 0
+    return DIGITS[v.type.variant or v.type.name], 0
 
 
 def times(op: str, left: Value, right: Value) -> tuple[Type, int | None]:
@@ -406,9 +434,12 @@ def times(op: str, left: Value, right: Value) -> tuple[Type, int | None]:
 def cast(arg: Value, to: exp.DataType) -> Value:
     name = {"TEXT": "string", "TIMESTAMPTZ": "timestamp"}.get(to.this.name, to.this.name.lower())
     type_ = Type(name, *(int(p.name) for p in to.expressions)) if name == "decimal" else Type(name)
+    for of, variants in (("int", ("tinyint", "smallint")), ("double", ("float",)), ("timestamp", ("timestamp_ntz",))):
+        if name in variants or name == variants[0].replace("_", ""):
+            type_ = Type(of, variant=name if name in variants else variants[0])
     if arg.literal and isinstance(arg.value, str):
         moment = dt.datetime.fromisoformat(arg.value).replace(tzinfo=dt.UTC)
-        return Value(type_, encoded(moment if name == "timestamp" else moment.date()), True, True)
+        return Value(type_, encoded(moment if type_.name == "timestamp" else moment.date()), True, True)
     value = arg.value
     if value is not None:
         value = converted(value, arg.type, type_)
@@ -419,10 +450,11 @@ def converted(value: object, given: Type, wanted: Type) -> object:
     if wanted.name in ("int", "bigint"):
         if isinstance(value, float) and not math.isfinite(value):
             return None
-        limits = {"int": (-(2**31), 2**31 - 1), "bigint": (-BIGINT_MAX, BIGINT_MAX)}[wanted.name]
+        bits = {"tinyint": 8, "smallint": 16, "int": 32}.get(wanted.variant or wanted.name)
+        limits = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if bits else (-BIGINT_MAX, BIGINT_MAX)
         return int(value) if limits[0] <= int(value) <= limits[1] else None
     if wanted.name == "double":
-        return float(value)
+        return single(float(value)) if wanted.variant else float(value)
     if wanted.name == "decimal":
         rounded = Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), ROUND_HALF_UP, EXACT)
         return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None

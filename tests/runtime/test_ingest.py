@@ -10,6 +10,7 @@ import pyarrow as pa
 import weir
 from weir.algebra.schema import STRING, TIMESTAMP, Column, Stream
 from weir.runtime.ingest import IngestTask, judge
+from weir.runtime.intake import parse_columns
 from weir.runtime.loop import run_batch
 from weir.testing.direct import DirectJobs, DirectWeir
 
@@ -70,3 +71,17 @@ def test_no_query_is_to_blame_for_them(tmp_path: Path) -> None:
         assert done.quarantined == ()
     assert [query.fetch()["name"].to_pylist() for query in queries] == [["A", "A"]] * len(queries)
     assert w.late("s")["name"].to_pylist() == ["\ufffdA", "A"] * 2
+
+
+def test_payloads_with_texts_that_are_not_utf8_are_late() -> None:
+    stream = Stream("s", parse_columns("p struct<a:string,b:array<string>>, ts timestamp", "s"), "ts", None)
+    bad = pa.Array.from_buffers(pa.string(), 3, pa.array([b"a", b"\xff", b"\xc3\xa9"], pa.binary()).buffers())
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, 1], pa.int32()), pa.array(["x"]))
+    times = pa.array([0, 0, 0]).cast(pa.timestamp("us", "UTC"))
+    rows = pa.table({"p": pa.StructArray.from_arrays([bad, lists], ["a", "b"]), "ts": times})
+    task = IngestTask("", 0, {"s": stream}, {}, 10**12, {})
+    taken, late, reasons = judge(rows, stream, task)
+    assert taken["p"].to_pylist() == [{"a": "a", "b": ["x"]}, {"a": "é", "b": []}]
+    assert late is not None
+    assert late["p"].to_pylist() == [None]
+    assert reasons == {"not UTF-8": 1}

@@ -5,18 +5,27 @@ from __future__ import annotations
 from weir.algebra.nodes import Query
 from weir.algebra.schema import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
+    SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
     Catalog,
     Column,
     DataType,
     Stream,
     Table,
+    array,
+    char,
     decimal,
+    map_of,
+    struct,
 )
 from weir.settings import Settings
 from weir.sql.lower import lower
@@ -47,8 +56,26 @@ WEATHER = Stream(
     time="ts",
     keep_us=None,
 )
+READING = Stream(
+    "reading",
+    (
+        Column("sensor", TINYINT),
+        Column("lots", SMALLINT),
+        Column("rate", FLOAT),
+        Column("country", char(2)),
+        Column("noted", TIMESTAMP_NTZ),
+        Column("device", struct(("id", INT), ("name", STRING), ("at", struct(("x", DOUBLE), ("y", DOUBLE))))),
+        Column("marks", array(INT)),
+        Column("tags", map_of(STRING, STRING)),
+        Column("raw", BINARY),
+        Column("body", STRING),
+        Column("ts", TIMESTAMP),
+    ),
+    time="ts",
+    keep_us=HOUR_US,
+)
 STOCK = Table("stock", (Column("symbol", STRING), Column("company", STRING), Column("rating", INT)), key=("symbol",))
-CATALOG = Catalog({"trade": TRADE, "weather": WEATHER}, {"stock": STOCK})
+CATALOG = Catalog({"trade": TRADE, "weather": WEATHER, "reading": READING}, {"stock": STOCK})
 
 
 def lowered(text: str, param_types: dict[str, DataType] | None = None) -> Query:

@@ -32,7 +32,8 @@ def test_two_engines_have_one_answer(spark: SparkSession) -> None:
     filled = 0
     for seed in range(120):
         # Extreme values would make whole numbers overflow, which Spark lets wrap around, and sums of doubles drown.
-        catalog = random_catalog(seed // 12)
+        # Spark runs without ANSI there, where a float beside a whole number gives a float; else it is a double.
+        catalog = random_catalog(seed // 12, variants=False)
         relations = {**catalog.streams, **catalog.tables}
         contents = {name: random_rows(r, 80, seed // 12, extremes=0.0) for name, r in relations.items()}
         query = random_query(catalog, seed, KINDS if catalog.tables else KINDS[:-1])

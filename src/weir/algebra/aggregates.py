@@ -62,7 +62,9 @@ def _first(types: Sequence[DataType]) -> DataType:
 def _ordered(types: Sequence[DataType]) -> DataType:
     if types[0].kind is Kind.INTERVAL:
         raise MisfitError("an interval; aggregate the two times instead")
-    return types[0]
+    if types[0].kind is Kind.PAYLOAD:
+        raise MisfitError(f"what can be ordered, got {types[0]}; take a scalar out of it: x.field, x[0], x['key']")
+    return schema.STRING if types[0].kind is Kind.STRING else types[0]
 
 
 def _ordered_by(types: Sequence[DataType]) -> DataType:
@@ -75,7 +77,7 @@ def _sum(types: Sequence[DataType]) -> DataType:
     _numbers(types)
     if type_.kind is Kind.DECIMAL:
         return decimal(_DIGITS_MAX, type_.scale)
-    return type_ if type_.kind is Kind.DOUBLE else schema.BIGINT
+    return schema.DOUBLE if type_.kind is Kind.DOUBLE else schema.BIGINT
 
 
 def _numbers(types: Sequence[DataType]) -> DataType:

@@ -16,10 +16,12 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 from weir.algebra import nodes
 from weir.algebra.functions import SIGNATURES
+from weir.algebra.json_paths import json_part, steps_of
 from weir.algebra.nodes import Expression, Literal
 from weir.algebra.order import UnfoldedError, order
 from weir.algebra.rebuild import rebuild
-from weir.algebra.schema import BOOLEAN, DataType, Kind
+from weir.algebra.schema import BOOLEAN, STRING, DataType, Kind
+from weir.algebra.single import single
 
 INT64_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
@@ -63,6 +65,9 @@ def _value(e: Expression, args: Sequence[Literal]) -> Expression:
         return e
     if any(a.value is None for a in args):
         return Literal(None, e.type)
+    if isinstance(e, nodes.JsonField):
+        steps = steps_of(e.path)
+        return Literal(None if steps is None else json_part(str(args[0].value), steps), STRING)
     if isinstance(e, nodes.Not):
         return _FALSE if args[0].value else _TRUE
     if isinstance(e, nodes.Like):
@@ -74,7 +79,8 @@ def _value(e: Expression, args: Sequence[Literal]) -> Expression:
     if isinstance(e, nodes.Call):
         return _called(e, args)
     if isinstance(e, (nodes.Arithmetic, nodes.Negate)):
-        return Literal(_arithmetic(e, args), e.type)
+        found = _arithmetic(e, args)
+        return Literal(single(found) if e.type.variant == "float" and isinstance(found, float) else found, e.type)
     return e
 
 
@@ -84,8 +90,10 @@ def _called(e: nodes.Call, args: Sequence[Literal]) -> Literal:
         raise UnfoldedError
     found = value(*(a.value for a in args))
     if isinstance(found, int) and e.type.kind in (Kind.INT, Kind.BIGINT):
-        most = INT32_MAX if e.type.kind is Kind.INT else INT64_MAX
-        found = found if -most - 1 <= found <= most else None
+        limit = 1 << e.type.bits - 1
+        found = found if -limit <= found < limit else None
+    if isinstance(found, float) and e.type.variant == "float":
+        found = single(found)
     if isinstance(found, Decimal) and abs(found) >= Decimal(10) ** (e.type.precision - e.type.scale):
         found = None
     return Literal(found, e.type)
@@ -164,7 +172,9 @@ def _moved_date(e: nodes.Arithmetic | nodes.Negate, args: Sequence[Literal]) -> 
 def cast(a: Literal, wanted: DataType) -> object:
     """The value of a literal in another type; None where it does not fit."""
     value, kind = a.value, wanted.kind
-    if a.type.kind is kind and kind is not Kind.DECIMAL:
+    if kind is Kind.STRING and isinstance(value, str):
+        return value.ljust(wanted.precision) if wanted.variant == "char" else value
+    if a.type.kind is kind and kind not in (Kind.DECIMAL, Kind.INT, Kind.DOUBLE):
         return value
     if a.type.kind in (Kind.TIMESTAMP, Kind.INTERVAL) and kind is not Kind.DATE:
         raise UnfoldedError
@@ -184,14 +194,15 @@ def cast(a: Literal, wanted: DataType) -> object:
     if not isinstance(value, (int, float, Decimal)):
         raise UnfoldedError
     if kind is Kind.DOUBLE:
-        return float(value)
+        return single(value) if wanted.variant else float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if kind in (Kind.INT, Kind.BIGINT):
         whole = int(value)  # towards zero
         if kind is Kind.BIGINT:
             return whole if abs(whole) <= INT64_MAX else None  # −2^63 is reserved
-        return whole if -INT32_MAX - 1 <= whole <= INT32_MAX else None
+        limit = 1 << wanted.bits - 1
+        return whole if -limit <= whole < limit else None
     if kind is Kind.DECIMAL:
         exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)  # by its digits, as in Spark
         rounded = exact.quantize(Decimal(1).scaleb(-wanted.scale), context=Context(prec=400, rounding=ROUND_HALF_UP))

@@ -67,8 +67,9 @@ def literal_text(constant: Literal) -> str:
         digits = len(value.as_tuple().digits)
         natural = constant.type.precision == max(digits, constant.type.scale, 1)
         return text if natural else f"CAST({text} AS {constant.type})"
-    if constant.type.kind is Kind.INT and value is not None:
-        return f"CAST({text} AS int)"
+    is_variant = constant.type.variant and constant.type.kind is not Kind.STRING
+    if value is not None and (constant.type.kind is Kind.INT or is_variant):
+        return f"CAST({text} AS {constant.type})"
     return text
 
 
@@ -157,6 +158,12 @@ def _text(e: Expression, names: Names) -> tuple[str, int]:
         return f"-{_inside(e.arg, _ATOM, names)}", _UNARY
     if isinstance(e, nodes.Call):
         return _call_text(e, names), _ATOM
+    if isinstance(e, nodes.Field):
+        return f"{_inside(e.arg, _ATOM, names)}.{quoted(e.name)}", _ATOM
+    if isinstance(e, nodes.Element):
+        return _element_text(e, names), _ATOM
+    if isinstance(e, nodes.JsonField):
+        return f"get_json_object({_text(e.arg, names)[0]}, {literal_text(Literal(e.path, STRING))})", _ATOM
     if isinstance(e, nodes.Cast):
         return f"CAST({_text(e.arg, names)[0]} AS {e.type})", _ATOM
     if isinstance(e, nodes.WindowCall):
@@ -174,6 +181,13 @@ def _items_text(items: Literal | Param, names: Names) -> str:
     texts = [_constant_text(Literal(value, items.type.item)) for value in shown]
     left = len(items.value) - len(shown)
     return ", ".join(texts) + (f", … {left:,} more" if left else "")
+
+
+def _element_text(e: nodes.Element, names: Names) -> str:
+    if isinstance(e.key, int) and e.key < 0 and e.arg.type.variant == "array":
+        return f"element_at({_text(e.arg, names)[0]}, {e.key})"
+    key = literal_text(Literal(e.key, STRING)) if isinstance(e.key, str) else str(e.key)
+    return f"{_inside(e.arg, _ATOM, names)}[{key}]"
 
 
 def _param_text(e: Param) -> str:

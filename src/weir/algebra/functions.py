@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from weir.algebra.choice_functions import CHOICES
 from weir.algebra.number_functions import NUMBERS
+from weir.algebra.payload_functions import PAYLOADS
 from weir.algebra.text_functions import TEXTS
 from weir.algebra.time_functions import TIMES
 
-FUNCTIONS = (*NUMBERS, *TEXTS, *CHOICES, *TIMES)
+FUNCTIONS = (*NUMBERS, *TEXTS, *CHOICES, *TIMES, *PAYLOADS)
 SIGNATURES = {f.name: f for f in FUNCTIONS}  # by the name that `Call.function` has
 NAMED = {name: f for f in FUNCTIONS if not f.is_syntax for name in (f.name, *f.also)}  # by every name that SQL may use

@@ -8,11 +8,12 @@ BETWEEN does not occur, nor IN of a few values: they are lowered to AND and OR o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field as DataclassField
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
-from weir.algebra.schema import BOOLEAN, DOUBLE, TIMESTAMP, Column, DataType
+from weir.algebra.schema import BOOLEAN, DOUBLE, STRING, TIMESTAMP, Column, DataType
 
 
 class Direction(NamedTuple):
@@ -95,6 +96,36 @@ class Call:
 class Cast:
     arg: Expression
     type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct, or of each struct of an array."""
+
+    arg: Expression
+    name: str  # as spelt in the type
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What an array has at a place, counted from 0, or from −1 at its end; what a map has for a key.
+
+    As names of fields, places and keys are part of the shape, and no constants of it.
+    """
+
+    arg: Expression
+    key: int | str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class JsonField:
+    """What a JSON text has at a path, as a text. The path is part of the shape, and no constant of it."""
+
+    arg: Expression
+    path: str
+    type: DataType = STRING
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +236,9 @@ Expression = (
     | Negate
     | Call
     | Cast
+    | Field
+    | Element
+    | JsonField
     | Comparison
     | Threshold
     | Like
@@ -222,7 +256,7 @@ Expression = (
 EXPRESSIONS: tuple[type[Any], ...] = get_args(Expression)  # every class of node
 
 
-def _holds_operands(field: Field[Any]) -> bool:
+def _holds_operands(field: DataclassField[Any]) -> bool:
     return "Expression" in field.type or field.type == "Literal | Param"
 
 

@@ -23,7 +23,6 @@ from weir.algebra.signatures import (
     Signature,
     Takes,
     always,
-    first,
     whole,
 )
 
@@ -67,7 +66,13 @@ def _rounded_to(args: Sequence[Expression]) -> DataType:
 
 
 def _remainder(types: Sequence[DataType]) -> DataType:
+    if all(t == schema.FLOAT for t in types):
+        return schema.FLOAT
     return schema.BIGINT if all(t.kind in (Kind.INT, Kind.BIGINT) for t in types) else schema.DOUBLE
+
+
+def _shifted(types: Sequence[DataType]) -> DataType:
+    return whole(types[:1])
 
 
 def _absolute(x: Any) -> object:
@@ -182,9 +187,9 @@ NUMBERS = (
         "bitxor", Takes((NARROW_WHOLE, NARROW_WHOLE)), whole, written=lambda p: f"({p[0]} ^ {p[1]})", is_syntax=True
     ),
     Signature("bitnot", Takes((NARROW_WHOLE,)), whole, written=lambda p: f"(~({p[0]}))", is_syntax=True),
-    Signature("shiftleft", Takes((NARROW_WHOLE, WHOLE)), first),
-    Signature("shiftright", Takes((NARROW_WHOLE, WHOLE)), first),
-    Signature("shiftrightunsigned", Takes((NARROW_WHOLE, WHOLE)), first),
+    Signature("shiftleft", Takes((NARROW_WHOLE, WHOLE)), _shifted),
+    Signature("shiftright", Takes((NARROW_WHOLE, WHOLE)), _shifted),
+    Signature("shiftrightunsigned", Takes((NARROW_WHOLE, WHOLE)), _shifted),
     Signature("bit_count", Takes((NARROW_WHOLE,)), always(schema.INT), lambda n: (n & (2**64 - 1)).bit_count()),
     Signature("factorial", Takes((WHOLE,)), _BIGINT, _factorial),
     Signature("bin", Takes((WHOLE,)), always(schema.STRING), _binary),

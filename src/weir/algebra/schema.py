@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 class Kind(enum.Enum):
-    """The scalar types of the language; INTERVAL occurs in expressions, never in a schema."""
+    """What a type is in expressions; INTERVAL occurs there only, never in a schema."""
 
     INT = "int"
     BIGINT = "bigint"
@@ -22,6 +22,7 @@ class Kind(enum.Enum):
     BOOLEAN = "boolean"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    PAYLOAD = "payload"  # arrays, structs, maps and bytes: they pass through, and scalars are taken out of them
     INTERVAL = "interval"
     NULL = "null"  # the type of a bare NULL
     LIST = "list"  # the type of a constant behind IN, never of a column
@@ -33,40 +34,80 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A type; precision and scale are meaningful for DECIMAL only (precision at most 18), and for lists of them."""
+    """A type: its kind and, where it has fewer values than others of the kind, which variant of it.
+
+    A variant differs in what is stored, and where a value is made (CAST, a constant, a pushed row); in between it
+    counts as its kind. `precision` is the digits of a DECIMAL (at most 18), or the characters of a char or varchar.
+    A payload is an array (its part is called `element`), a map (`key` and `value`), a struct (its fields), binary, or a
+    decimal of more digits than numbers have here, which occurs inside of other payloads.
+    """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
     items: Kind | None = None  # of a LIST: the kind of its items
+    variant: str = ""  # tinyint or smallint (INT), float (DOUBLE), char or varchar (STRING), timestamp_ntz (TIMESTAMP)
+    parts: tuple[tuple[str, DataType], ...] = ()  # of a payload
 
     def __str__(self) -> str:
         if self.kind is Kind.LIST:
             return f"list<{self.item}>"
         if self.kind is Kind.DECIMAL:
             return f"decimal({self.precision},{self.scale})"
-        return str(self.kind.value)
+        if self.kind is Kind.STRING and self.variant:
+            return f"{self.variant}({self.precision})"
+        if self.kind is Kind.PAYLOAD:
+            return self._payload_text()
+        return self.variant or str(self.kind.value)
+
+    def _payload_text(self) -> str:
+        if self.variant == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        if self.variant == "struct":
+            return f"struct<{','.join(f'{_field_text(name)}:{type_}' for name, type_ in self.parts)}>"
+        return self.variant + (f"<{','.join(str(type_) for _, type_ in self.parts)}>" if self.parts else "")
 
     @property
     def item(self) -> DataType:
         """The type of a list's items."""
         assert self.items is not None, f"{self.kind} is no list"
-        return DataType(self.items, self.precision, self.scale)
+        return DataType(self.items, self.precision, self.scale, None, self.variant)
 
     @property
     def is_numeric(self) -> bool:
         return self.kind in (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
 
+    @property
+    def usual(self) -> DataType:
+        """The type of this kind that has all values of its variants."""
+        return _USUAL.get(self.kind, self) if self.variant else self
+
+    @property
+    def bits(self) -> int:
+        """How many bits hold its values, of a type whose values are whole numbers."""
+        return _BITS.get(self.variant) or (32 if self.kind in (Kind.INT, Kind.DATE) else 64)
+
+
+def _field_text(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
+
+
+_BITS = {"tinyint": 8, "smallint": 16}
+TINYINT = DataType(Kind.INT, variant="tinyint")
+SMALLINT = DataType(Kind.INT, variant="smallint")
 
 INT = DataType(Kind.INT)
 BIGINT = DataType(Kind.BIGINT)
+FLOAT = DataType(Kind.DOUBLE, variant="float")
 DOUBLE = DataType(Kind.DOUBLE)
 STRING = DataType(Kind.STRING)
 BOOLEAN = DataType(Kind.BOOLEAN)
 DATE = DataType(Kind.DATE)
 TIMESTAMP = DataType(Kind.TIMESTAMP)
+TIMESTAMP_NTZ = DataType(Kind.TIMESTAMP, variant="timestamp_ntz")
 INTERVAL = DataType(Kind.INTERVAL)
 NULL = DataType(Kind.NULL)
+_USUAL = {t.kind: t for t in (INT, DOUBLE, STRING, TIMESTAMP)}
 
 
 def decimal(precision: int, scale: int) -> DataType:
@@ -74,7 +115,32 @@ def decimal(precision: int, scale: int) -> DataType:
 
 
 def list_of(item: DataType) -> DataType:
-    return DataType(Kind.LIST, item.precision, item.scale, item.kind)
+    return DataType(Kind.LIST, item.precision, item.scale, item.kind, item.variant)
+
+
+BINARY = DataType(Kind.PAYLOAD, variant="binary")
+
+
+def array(element: DataType) -> DataType:
+    return DataType(Kind.PAYLOAD, variant="array", parts=(("element", element),))
+
+
+def struct(*fields: tuple[str, DataType]) -> DataType:
+    return DataType(Kind.PAYLOAD, variant="struct", parts=fields)
+
+
+def map_of(key: DataType, value: DataType) -> DataType:
+    return DataType(Kind.PAYLOAD, variant="map", parts=(("key", key), ("value", value)))
+
+
+def char(length: int) -> DataType:
+    """Texts of so many characters: shorter ones are filled up with blanks."""
+    return DataType(Kind.STRING, length, variant="char")
+
+
+def varchar(length: int) -> DataType:
+    """Texts of at most so many characters."""
+    return DataType(Kind.STRING, length, variant="varchar")
 
 
 @dataclass(frozen=True, slots=True)

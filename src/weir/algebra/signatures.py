@@ -53,6 +53,8 @@ CONDITION = Taken("a condition", frozenset({Kind.BOOLEAN}), schema.BOOLEAN)
 ANY = Taken("a value", None, None)
 HASHED = Taken("a value", None, schema.STRING, narrow=True)
 VALUE = Taken("values of one type", None, None)  # stands for the others of the call, and has their type
+LIKE_ELEMENTS = Taken("a value", None, None)  # is compared with the elements of the argument before it
+PAYLOAD = Taken("an array or a map", frozenset({Kind.PAYLOAD}), None)
 MET = Taken("something to compare with", None, None)  # is compared with the argument before it
 MET_FIRST = Taken("something to compare with", None, None)  # is compared with the first argument
 

@@ -227,7 +227,7 @@ def _sum(terms: Sequence[tuple[int, Expression]], op: str, second: int) -> Itera
 
 def _terms(e: Expression, sign: int) -> list[tuple[int, Expression]]:
     """The signed terms of a sum."""
-    if isinstance(e, Arithmetic) and e.op in "+-":
+    if isinstance(e, Arithmetic) and e.op in "+-" and not e.type.variant:  # a sum of floats is rounded to 32 bits
         return [*_terms(e.left, sign), *_terms(e.right, sign if e.op == "+" else -sign)]
     if isinstance(e, Negate):
         return _terms(e.arg, -sign)

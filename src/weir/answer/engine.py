@@ -53,13 +53,13 @@ def text(value: str) -> str:
 
 
 def alike(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The column with one NaN and without −0, so that what is equal is equal everywhere."""
+    """The column with one NaN and without −0, so that what is equal is equal everywhere; floats become doubles."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not pa.types.is_floating(values.type):
         return values
-    numbers = values.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
     numbers = np.where(np.isnan(numbers), np.nan, numbers)
-    return pa.array(numbers, values.type, mask=values.is_null().to_numpy(zero_copy_only=False))
+    return pa.array(numbers, pa.float64(), mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def with_place(table: pa.Table) -> pa.Table:

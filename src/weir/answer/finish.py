@@ -216,8 +216,7 @@ def _scalar(finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
     if finish.number is None:
         if len(values) > 1:
             raise _too_many(len(values))
-        scalar = values[0] if len(values) else pa.scalar(None, values.type)
-        return pa.repeat(scalar, rows.num_rows)
+        return values.take(pa.array(np.zeros(rows.num_rows, np.int64), mask=np.full(rows.num_rows, not len(values))))
     numbers = found.column(finish.number).to_numpy()
     place = np.full(int(rows.num_rows), -1, np.int64)
     count = np.bincount(numbers, minlength=rows.num_rows)

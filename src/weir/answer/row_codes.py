@@ -60,6 +60,8 @@ def codes(table: pa.Table) -> np.ndarray:
         if pa.types.is_floating(values.type):
             values = pc.add(values, 0.0)  # −0 becomes 0, and every NaN the same one
             values = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+        if pa.types.is_nested(values.type):  # payloads, of which only whole rows are compared
+            values = pa.array([None if v is None else repr(v) for v in values.to_pylist()], pa.string())
         places = values.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         _, found = np.unique(found * (int(places.max(initial=-1)) + 2) + places + 1, return_inverse=True)
     return found.astype(np.int64)

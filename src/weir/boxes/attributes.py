@@ -7,14 +7,14 @@ equal expressions of different shapes are one attribute. Numbers only grow, so b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.nodes import ColumnRef, Expression, Literal, Param, children, walk
+from weir.algebra.nodes import And, ColumnRef, Expression, Literal, Not, Or, Param, children, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import DataType, Kind
 from weir.errors import RegisterError
@@ -88,6 +88,21 @@ def is_constant(e: Expression) -> bool:
 def sources_of(e: Expression) -> set[int]:
     """The sources whose columns occur in it."""
     return {n.source for n in walk(e) if isinstance(n, ColumnRef)}
+
+
+def meets_payload(conditions: Sequence[Expression]) -> bool:
+    """Whether a part of a condition reads payloads of several sources at once.
+
+    Rows that wait for partners are kept as keys, which payloads do not have.
+    """
+    stack = list(conditions)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, (And, Or, Not)):
+            stack += children(e)
+        elif len(sources_of(e)) > 1 and any(isinstance(n, ColumnRef) and n.type.kind is Kind.PAYLOAD for n in walk(e)):
+            return True
+    return False
 
 
 def with_values(e: Expression, values: Mapping[str, object]) -> Expression:

@@ -214,10 +214,10 @@ def _undo(atom: Atom, found: Intervals, constants: pa.Table, alive: Bools) -> In
 
 def _range(type_: DataType) -> tuple[int, int]:
     """The keys of a type's values."""
-    if type_.kind in (Kind.INT, Kind.DATE):
-        return -(2**31), 2**31 - 1
     if type_.kind is Kind.DECIMAL:
         return 1 - 10**type_.precision, 10**type_.precision - 1
+    if type_.bits < 64:
+        return -(1 << type_.bits - 1), (1 << type_.bits - 1) - 1
     return KEY_MIN, KEY_MAX
 
 

@@ -154,7 +154,7 @@ class _Writer:
             return _guard(e if wanted else Not(e))
         if isinstance(e, Comparison):
             return _comparison(e, wanted, self.hints)
-        if isinstance(e, nodes.IsNull) and not wanted:
+        if isinstance(e, nodes.IsNull) and not wanted and e.arg.type.kind is not Kind.PAYLOAD:  # payloads have no keys
             attribute, steps = _solved(e.arg)
             return [(Atom(attribute, "known", Not(e), None, e.arg.type, steps),)]
         if isinstance(e, nodes.InSet) and not params_of(e.arg):

@@ -105,7 +105,7 @@ def _column_and_constant(e: Expression) -> tuple[ColumnRef, Expression | None] |
     """The column x and the constant c of `x`, `x + c`, `c + x` or `x - c`, the last one negated; sums are doubles."""
     if isinstance(e, ColumnRef):
         return e, None
-    if not (isinstance(e, Arithmetic) and e.op in "+-" and e.type.kind is Kind.DOUBLE):
+    if not (isinstance(e, Arithmetic) and e.op in "+-" and e.type == DOUBLE):  # sums of floats round to 32 bits
         return None
     x, c = (e.right, e.left) if is_constant(e.left) and e.op == "+" else (e.left, e.right)
     if not isinstance(x, ColumnRef) or not is_constant(c) or c.type.kind is not Kind.DOUBLE:

@@ -6,8 +6,8 @@ key of its own below all others, which no interval contains.
 
 - integers, dates (days) and timestamps (µs): the number itself; boolean: 0 and 1;
 - decimal(p <= 18, s): the unscaled integer at the column's scale;
-- double: its bits, with the magnitude of negative numbers flipped. −0.0 is made 0.0 and every NaN the same
-  NaN before, whose bits are above those of +inf: Spark's order. No integer goes through a double.
+- double (a float is one): its bits, with the magnitude of negative numbers flipped. −0.0 is made 0.0 and every NaN
+  the same NaN before, whose bits are above those of +inf: Spark's order. No integer goes through a double.
 
 Why it holds for doubles: IEEE 754 orders the bits of non-negative numbers as integers; a negative number has
 the sign bit set, so it is negative as int64 too, and flipping the other bits reverses the order of magnitudes.
@@ -89,11 +89,13 @@ def decode_column(keys: npt.NDArray[np.int64], type: DataType, stored: pa.DataTy
     buffers = [None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))]
     match type.kind:
         case Kind.INT | Kind.DATE:
-            values = values.astype(np.int32)
+            values = values.astype(f"int{stored.bit_width}")
         case Kind.BOOLEAN:
             values = np.packbits(values.astype(bool), bitorder="little")
         case Kind.DOUBLE:
             values = np.where(values < 0, values ^ _MAGNITUDE_BITS, values)
+            if stored.bit_width == 32:
+                values = values.view(np.float64).astype(np.float32)
         case Kind.DECIMAL:
             values = np.stack([values, values >> 63], axis=1)  # 128 bits, little-endian
     return pa.Array.from_buffers(stored, len(keys), [*buffers, pa.py_buffer(np.ascontiguousarray(values))])

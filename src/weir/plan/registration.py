@@ -27,6 +27,7 @@ from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import Shape, shape_of
 from weir.store.row_files import arrow_type
+from weir.store.texts import met
 from weir.values.columns import list_array
 
 _TIMES = (Kind.TIMESTAMP, Kind.INTERVAL)
@@ -225,6 +226,8 @@ def _convert(values: pa.ChunkedArray, slot: Param, type: DataType) -> pa.Chunked
             return pc.negate_checked(us) if slot.unit_us < 0 else us
         if type.kind is Kind.TIMESTAMP and pa.types.is_string(have):
             return values.cast(pa.timestamp("us")).cast(wanted)
+        if type.kind is Kind.STRING:
+            return met(values.cast(wanted), type)
         # A number that meets doubles is the nearest double, as a literal is; every other cast must lose nothing.
         return values.cast(wanted, safe=type.kind is not Kind.DOUBLE)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:

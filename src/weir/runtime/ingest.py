@@ -93,7 +93,7 @@ def judge(
             if low == RESERVED:
                 reserved = pc.fill_null(pc.equal(values, RESERVED), False)
                 reasons[reserved.to_numpy()] = 4
-        elif column.type.kind is Kind.STRING and not is_checked:
+        elif column.type.kind in (Kind.STRING, Kind.PAYLOAD) and not is_checked:
             for chunk, first in _chunks(rows.column(column.name)):
                 reasons[[first + k for k in _not_utf8(chunk, 0)]] = NOT_UTF8
     if stream.name in task.keys and not is_checked:
@@ -141,20 +141,27 @@ def _not_utf8(texts: pa.Array, first: int) -> Iterator[int]:
             yield from _not_utf8(texts.slice(0, half), first)
             yield from _not_utf8(texts.slice(half), first + half)
             return
-    for k, data in enumerate(texts.cast(pa.binary()).to_pylist()):
-        try:
-            (data or b"").decode()
-        except UnicodeDecodeError:
-            yield first + k
+    yield from (first + k for k, value in enumerate(texts) if not _is_readable(value))
+
+
+def _is_readable(value: pa.Scalar) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _readable(rows: pa.Table) -> pa.Table:
-    """Rows whose texts can be read: bytes that are not UTF-8 are shown as U+FFFD."""
+    """Rows whose texts can be read: bytes that are not UTF-8 are shown as U+FFFD, payloads with such texts as NULL."""
     for at, column in enumerate(rows.schema):
         if pa.types.is_string(column.type):
             data = rows.column(at).cast(pa.binary()).to_pylist()
             texts = [None if one is None else one.decode(errors="replace") for one in data]
             rows = rows.set_column(at, column, pa.array(texts, pa.string()))
+        elif pa.types.is_nested(column.type):
+            values = [value.as_py() if _is_readable(value) else None for value in rows.column(at)]
+            rows = rows.set_column(at, column, pa.array(values, column.type))
     return rows
 
 

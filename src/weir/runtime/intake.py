@@ -17,36 +17,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INT,
-    STRING,
-    TIMESTAMP,
-    Column,
-    DataType,
-    Kind,
-    Stream,
-    Table,
-    decimal,
-)
+from weir.algebra.ddl import KNOWN, NAMES, TypeFaultError, read_type
+from weir.algebra.schema import FLOAT, Column, DataType, Kind, Stream, Table
 from weir.errors import PushError, QueryError, RunError, StreamError, WeirError, did_you_mean
+from weir.runtime.payload_rows import PayloadFaultError, payload_array, takes
 from weir.store.row_files import arrow_schema, arrow_type
+from weir.store.texts import TooLongError, sized
 
-_TYPES = {
-    "int": INT,
-    "integer": INT,
-    "bigint": BIGINT,
-    "long": BIGINT,
-    "double": DOUBLE,
-    "string": STRING,
-    "boolean": BOOLEAN,
-    "date": DATE,
-    "timestamp": TIMESTAMP,
-}
-_KNOWN = "int, bigint, double, decimal(p,s) with p at most 18, string, boolean, date, timestamp"
 _UNITS_US = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -59,33 +36,43 @@ _UNITS_US = {
 
 
 NAME_MAX = 128  # characters of the name of a stream or table
-_COMMA = re.compile(r",(?![^(]*\))(?=(?:[^']*'[^']*')*[^']*$)")  # neither in brackets nor in quotes
-_COLUMN = re.compile(
-    r"\s*(?P<name>[A-Za-z_]\w*)\s+(?P<type>[A-Za-z]+)\s*(?:\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))?"
-    r"(?:\s+(?P<null>null)|\s+default\s+(?P<default>'[^']*'|\S+))?\s*",
-    re.IGNORECASE,
-)
+_WORDS_OF_DDL = re.compile(r"'[^']*'|`[^`]*`|.", re.DOTALL)
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s+(?=\S)")
+_REST = re.compile(r"(?:\s+(?P<null>null)|\s+default\s+(?P<default>'[^']*'|\S+))?\s*", re.IGNORECASE)
 _WORDS = {"true": "True", "false": "False"}
 
 
 def parse_columns(ddl: str, name: str) -> tuple[Column, ...]:
     """`name string, price double, …` as columns."""
     columns: list[Column] = []
-    for part in _COMMA.split(ddl):
-        found = _COLUMN.fullmatch(part)
-        if found is None:
+    for part in _definitions(ddl):
+        named = _NAME.match(part)
+        type_, end = _type(part, named.end(), name, named[1]) if named is not None else (None, 0)
+        rest = _REST.fullmatch(part, end)
+        if named is None or type_ is None or rest is None:
             raise StreamError(
                 f"column '{part.strip()}' of '{name}' is not `name type`, which `null` or `default value` may follow",
-                hint=f"types: {_KNOWN}",
+                hint=f"types: {KNOWN}",
             )
-        type_ = _type(found["type"].lower(), found["precision"], found["scale"], name, found["name"])
-        default = _default(found["default"], found["name"], type_, name)
-        columns.append(Column(found["name"], type_, found["null"] is not None or default is not None, default))
+        default = _default(rest["default"], named[1], type_, name)
+        columns.append(Column(named[1], type_, rest["null"] is not None or default is not None, default))
     folded = [c.name.lower() for c in columns]
     for c in folded:
         if folded.count(c) > 1:
             raise StreamError(f"column '{c}' occurs {folded.count(c)} times in '{name}', expected once")
     return tuple(columns)
+
+
+def _definitions(ddl: str) -> list[str]:
+    """What stands between commas that are neither in brackets nor in quotes."""
+    parts, depth = [""], 0
+    for word in _WORDS_OF_DDL.findall(ddl):
+        depth += (word in "<(") - (word in ">)")
+        if word == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += word
+    return parts
 
 
 def _default(text: str | None, column: str, type_: DataType, name: str) -> str | int | float | bool | None:
@@ -109,20 +96,15 @@ def _default(text: str | None, column: str, type_: DataType, name: str) -> str |
     return value
 
 
-def _type(word: str, precision: str | None, scale: str | None, name: str, column: str) -> DataType:
-    if word == "decimal" and precision is not None and scale is not None:
-        if 1 <= int(precision) <= 18 and int(scale) <= int(precision):
-            return decimal(int(precision), int(scale))
+def _type(text: str, at: int, name: str, column: str) -> tuple[DataType, int]:
+    try:
+        return read_type(text, at)
+    except TypeFaultError as wrong:
+        of_decimal = wrong.word.lower().startswith("dec")
         raise StreamError(
-            f"column '{column}' of '{name}' is decimal({precision},{scale}), expected a precision of 1 to 18 and a "
-            "scale not above it",
-            hint="keep wider numbers as double or string",
-        )
-    if word in _TYPES and precision is None:
-        return _TYPES[word]
-    raise StreamError(
-        f"column '{column}' of '{name}' has type '{word}', expected one of {_KNOWN}", hint=did_you_mean(word, _TYPES)
-    )
+            f"column '{column}' of '{name}' has type '{wrong.word}', expected {wrong}",
+            hint="keep wider numbers as double or string" if of_decimal else did_you_mean(wrong.word, NAMES),
+        ) from wrong
 
 
 def parse_length(text: str | int | None, what: str, *, error: type[WeirError] = StreamError) -> int | None:
@@ -257,7 +239,7 @@ def rows_for(given: Any, stream: Stream | Table, *, is_stamped: bool = False) ->
     `is_stamped`: rows get their time when they arrive, so they need not bring one.
     """
     listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    table = _from_dicts(given, stream, is_stamped) if listed else _rows(given, stream)
+    table = _from_dicts(given, stream, is_stamped) if listed else _rows(_with_payloads(given, stream), stream)
     if not table.num_rows:
         return arrow_schema(stream.columns).empty_table()
     by_name = {n.lower(): n for n in table.column_names}
@@ -293,6 +275,35 @@ def _kind(relation: Stream | Table) -> str:
     return "table" if isinstance(relation, Table) else "stream"
 
 
+def _with_payloads(given: Any, stream: Stream | Table) -> Any:
+    """Columns, with Arrow's arrays where the stream has payloads: only the type says what a dict of Python is."""
+    names = list(given) if isinstance(given, Mapping | pd.DataFrame) else []
+    columns = {name: stream.column(name) for name in names if isinstance(name, str)}
+    payloads = {name: c for name, c in columns.items() if c is not None and c.type.kind is Kind.PAYLOAD}
+    made = {}
+    for name, column in payloads.items():
+        values = given[name]
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            made[name] = _payload(values.tolist() if isinstance(values, pd.Series) else values, column, stream)
+    if not made:
+        return given
+    if isinstance(given, Mapping):
+        return {name: made.get(name, given[name]) for name in names}
+    table = _rows(given[[n for n in names if n not in made]], stream)
+    for name, array in made.items():
+        table = table.append_column(name, array)
+    return table
+
+
+def _payload(values: Sequence[Any], column: Column, stream: Stream | Table) -> pa.Array:
+    try:
+        return payload_array(values, column.type)
+    except PayloadFaultError as wrong:
+        raise PushError(
+            f"column '{column.name}' of {_named(stream)} expects {column.type}: {wrong}", hint="nothing was taken"
+        ) from wrong
+
+
 def _named(relation: Stream | Table) -> str:
     return f"{'the keys of ' if isinstance(relation, Keys) else ''}{_kind(relation)} '{relation.name}'"
 
@@ -323,6 +334,8 @@ def default_scalar(value: object, type_: DataType) -> pa.Scalar:
     """The value of a column that rows do without; times without a zone are UTC."""
     if type_.kind is Kind.TIMESTAMP and isinstance(value, str):
         return pa.scalar(value).cast(pa.timestamp("us")).cast(arrow_type(type_))
+    if type_.kind is Kind.STRING:
+        return sized(pa.array([value], pa.string()), type_)[0]
     return pa.scalar(value).cast(arrow_type(type_))
 
 
@@ -341,6 +354,9 @@ def _from_dicts(given: Sequence[Any], stream: Stream | Table, is_stamped: bool) 
             raise _missing(column, stream, without)
         # Inferred first, cast afterwards: Arrow would cut 1.5 down to 1 if it were told to make an int of it.
         try:
+            if column is not None and column.type.kind is Kind.PAYLOAD:
+                arrays.append(_payload([r.get(name) for r in given], column, stream))
+                continue
             values = pa.array([r.get(name) for r in given], from_pandas=True)
             if without is not None and column is not None and column.default is not None:
                 own = _cast(pa.chunked_array([values]), column, stream).combine_chunks()
@@ -358,20 +374,25 @@ def _cast(values: pa.ChunkedArray, column: Column, stream: Stream | Table) -> pa
     wanted = arrow_type(column.type)
     have = values.type
     if have == wanted:
-        return values
+        return _sized(values, column, stream)
     expects = f"column '{column.name}' of {_named(stream)} expects {column.type}, got {have}"
-    number = pa.types.is_integer(have) or pa.types.is_floating(have) or pa.types.is_decimal(have)
-    fits = (
-        pa.types.is_null(have)
-        or (column.type.is_numeric and number)
-        or (column.type.kind is Kind.STRING and (pa.types.is_large_string(have) or pa.types.is_string_view(have)))
-        or (column.type.kind is Kind.STRING and pa.types.is_dictionary(have))
-        or (column.type.kind is Kind.TIMESTAMP and pa.types.is_timestamp(have))
-        or (column.type.kind is Kind.DATE and pa.types.is_date(have))
-    )
-    if not fits:
+    if not takes(column.type, have):
         raise PushError(expects, hint="cast the column before pushing; nothing was taken")
     try:
-        return values.cast(wanted)
+        found = values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
         raise PushError(f"{expects}: {wrong}", hint="nothing was taken") from wrong
+    if column.type == FLOAT and pc.any(pc.and_(pc.is_inf(found), pc.is_finite(values.cast(pa.float64())))).as_py():
+        raise PushError(f"{expects}: a number is beyond the range of float", hint="nothing was taken")
+    return _sized(found, column, stream)
+
+
+def _sized(values: pa.ChunkedArray, column: Column, stream: Stream | Table) -> pa.ChunkedArray:
+    """Texts of a char or varchar column, filled up or without blanks beyond its length; all else as it is."""
+    try:
+        return sized(values, column.type)
+    except TooLongError as wrong:
+        raise PushError(
+            f"column '{column.name}' of {_named(stream)} expects {column.type}, got {wrong}",
+            hint="cut it before pushing; nothing was taken",
+        ) from wrong

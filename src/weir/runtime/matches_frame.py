@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from weir.algebra.ddl import spark_type
 from weir.algebra.schema import Stream
 from weir.runtime.loop import Context
 from weir.store.files import Files, open_files
@@ -132,7 +133,9 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
                     yield _with_rows(files, block, owners, places, structs, opened)
 
     head = ", ".join(f"{name} {type_}" for name, type_ in HEAD.items())
-    fields = {name: ",".join(f"`{c.name}`:{c.type}" for c in rows.stream.columns) for name, rows in places.items()}
+    fields = {
+        name: ",".join(f"`{c.name}`:{spark_type(c.type)}" for c in rows.stream.columns) for name, rows in places.items()
+    }
     ddl = head + "".join(f", `{column}` struct<{fields[name]}>" for (name, _), column in structs.items())
     n = max(1, min(slices, len(paths)))
     return session.range(0, len(paths), 1, n).mapInArrow(read, ddl)

@@ -19,20 +19,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    CHANGES,
-    DATE,
-    DOUBLE,
-    INT,
-    STRING,
-    TIMESTAMP,
-    Column,
-    DataType,
-    decimal,
-    is_changes,
-)
+from weir.algebra.ddl import KNOWN, TypeFaultError, read_type
+from weir.algebra.schema import CHANGES, STRING, Column, DataType, array, is_changes, map_of, struct
 from weir.errors import RunError, StreamError
 from weir.runtime.frames import with_names
 from weir.store.files import open_files
@@ -41,6 +29,7 @@ from weir.store.inbox import Inbox
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType as SparkType
+    from pyspark.sql.types import StructField
 
 REF_TYPE = "struct<ticket:bigint,stream:string,path:string,start:bigint,count:bigint>"
 INBOX = "weir_inbox"
@@ -222,33 +211,36 @@ def columns_of(frame: DataFrame, relation: str) -> tuple[Column, ...]:
                 f"column '{field.name}' of {relation} is not a plain name",
                 hint="rename it with letters, digits and underscores before giving the DataFrame to Weir",
             )
-    return tuple(Column(f.name, _type_of(f.dataType, relation, f.name)) for f in frame.schema.fields)
+    return tuple(Column(f.name, _type_of(f, relation)) for f in frame.schema.fields)
 
 
-_SIMPLE = {
-    "int": INT,
-    "smallint": INT,
-    "tinyint": INT,
-    "bigint": BIGINT,
-    "double": DOUBLE,
-    "float": DOUBLE,
-    "string": STRING,
-    "boolean": BOOLEAN,
-    "date": DATE,
-    "timestamp": TIMESTAMP,
-    "timestamp_ntz": TIMESTAMP,
-}
+_SIZED_TEXT = "__CHAR_VARCHAR_TYPE_STRING"  # where a DataFrame keeps that a column of strings is a char or varchar
 
 
-def _type_of(spark_type: SparkType, relation: str, column: str) -> DataType:
+def _type_of(field: StructField, stream: str) -> DataType:
+    try:
+        found = _read(field.dataType, 0)
+        return read_type(field.metadata[_SIZED_TEXT])[0] if _SIZED_TEXT in field.metadata and found == STRING else found
+    except TypeFaultError as wrong:
+        name = field.dataType.simpleString()
+        raise StreamError(
+            f"column '{field.name}' of stream '{stream}' has type {name}, expected one of {KNOWN}",
+            hint="select or cast the columns that queries need before giving the DataFrame to Weir",
+        ) from wrong
+
+
+def _read(spark_type: SparkType, depth: int) -> DataType:
+    """A type of Spark, which stands in so many others; names of fields may be any text, so they are not written."""
+    from pyspark.sql import types
+
+    if isinstance(spark_type, types.ArrayType):
+        return array(_read(spark_type.elementType, depth + 1))
+    if isinstance(spark_type, types.MapType):
+        return map_of(_read(spark_type.keyType, depth + 1), _read(spark_type.valueType, depth + 1))
+    if isinstance(spark_type, types.StructType):
+        return struct(*((f.name, _read(f.dataType, depth + 1)) for f in spark_type.fields))
     name = spark_type.simpleString()
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
-    if found and int(found.group(1)) <= 18:
-        return decimal(int(found.group(1)), int(found.group(2)))
-    if name in _SIMPLE:
-        return _SIMPLE[name]
-    raise StreamError(
-        f"column '{column}' of {relation} has type {name}, expected one of int, bigint, double, "
-        "decimal(p<=18,s), string, boolean, date, timestamp",
-        hint="select or cast the columns that queries need before giving the DataFrame to Weir",
-    )
+    found, end = read_type(name, depth=depth)
+    if end < len(name):  # a string with a collation, say
+        raise TypeFaultError(f"one of {KNOWN}", name)
+    return found

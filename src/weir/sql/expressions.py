@@ -48,9 +48,9 @@ from weir.algebra.schema import (
     DataType,
     Kind,
 )
-from weir.algebra.signatures import MET, MET_FIRST, TEXT, VALUE, Signature, Taken
+from weir.algebra.signatures import HASHED, LIKE_ELEMENTS, MET, MET_FIRST, TEXT, VALUE, Signature, Taken
 from weir.errors import RegisterError, did_you_mean
-from weir.sql import literals, types
+from weir.sql import literals, payloads, types
 from weir.sql.forms import FORMS, SYNTAX
 from weir.sql.long_lists import Lists
 from weir.sql.position import refuse, start_of
@@ -98,12 +98,13 @@ class Expressions:
         self.depth = 0
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
             exp.Column: self._column,
+            exp.Dot: self._dot,
+            exp.Bracket: self._bracket,
             exp.Literal: self._literal,
             exp.Boolean: self._boolean,
             exp.Null: self._null,
             exp.Placeholder: self._param,
             exp.Interval: self._interval,
-            exp.Dot: self._of_window,
             exp.Neg: self._negate,
             exp.Anonymous: self._function,
             exp.DPipe: self._joined_texts,
@@ -237,14 +238,35 @@ class Expressions:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
             raise self.refused(node.this)
-        if node.args.get("db") is not None or node.args.get("catalog") is not None or node.args.get("join_mark"):
+        if node.args.get("join_mark"):
             raise self.fail(f"'{node.name}' has too many qualifiers", node, "write alias.column")
+        if node.args.get("db") is not None:
+            return self._path([part.name for part in node.parts])
         name, qualifier = node.name, node.table or None
         if self.stretch is not None and (qualifier or name).lower() == "window":
             return self._edge_of_window(node, name if qualifier else "")
         if qualifier is None and not self.scope.has(name) and name.lower() in self.aliases:
             return self.aliases[name.lower()]
-        return self.scope.resolve(name, qualifier)
+        if qualifier is None or self.scope.is_source_of(qualifier, name) or not self.scope.has(qualifier):
+            return self.scope.resolve(name, qualifier)
+        return payloads.field(self.scope.resolve(qualifier), name)
+
+    def _path(self, names: Sequence[str]) -> Expression:
+        """`alias.column.field.field` or `column.field.field`."""
+        is_field = self.scope.has(names[0]) and not self.scope.is_source_of(names[0], names[1])
+        found: Expression = self.scope.resolve(names[0]) if is_field else self.scope.resolve(names[1], names[0])
+        for name in names[1 if is_field else 2 :]:
+            found = payloads.field(found, name)
+        return found
+
+    def _dot(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
+            return self._of_window(node, wanted)
+        return payloads.field(self.lower(node.this), node.expression.name)
+
+    def _bracket(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
+        assert isinstance(node, exp.Bracket)
+        return payloads.element(self.lower(node.this), self.lower(payloads.index_of(node)))
 
     def _edge_of_window(self, node: exp.Expr, edge: str) -> Expression:
         """window.start or window.end."""
@@ -391,12 +413,13 @@ class Expressions:
         if wanted.kind is Kind.STRING:
             return Literal(text, STRING)
         if wanted.kind in types.TIMES:
-            return types.fit(Literal(text, STRING), wanted)
+            moment = types.fit(Literal(text, STRING), wanted)
+            return Literal(moment.value, wanted) if isinstance(moment, Literal) else moment
         word = text.strip().lower()
         if wanted.kind is Kind.BOOLEAN and word in (*_TRUE_WORDS, *_FALSE_WORDS):
             return Literal(word in _TRUE_WORDS, BOOLEAN)
         if wanted.kind is Kind.DOUBLE and text.strip().lower() in ("nan", "inf", "infinity", "-inf", "-infinity"):
-            return Literal(float(text.strip().lower()), DOUBLE)
+            return Literal(float(text.strip().lower()), wanted)
         constant = literals.number(text.strip()) if wanted.is_numeric else None
         if constant is None or (wanted.kind in types.WHOLE and constant.type != BIGINT):
             raise self.fail(f"'{text[:40]}' is no {wanted}", node, "write the constant without CAST")
@@ -405,6 +428,8 @@ class Expressions:
     # Functions.
 
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        if node.name.lower() in payloads.OTHERS:
+            return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
         if self.stretch is not None and node.name.lower() == "window":
             if not isinstance(node.parent, exp.Group):
                 return self._edge_of_window(node, "")
@@ -467,14 +492,16 @@ class Expressions:
                 met, e = types.align(args[0], e)
                 if met != args[0]:
                     raise self.fail("CASE compares values of several types", node, "CAST what it compares")
-            elif taken is not VALUE:
+            elif taken not in (VALUE, LIKE_ELEMENTS):
                 e = self._fitted(shown, taken, e, arg if isinstance(arg, exp.Expr) else node, wanted)
             args.append(e)
         values = [k for k, taken in enumerate(takes) if taken is VALUE]
         if values:
             for k, value in zip(values, self._alike([args[k] for k in values], wanted), strict=True):
                 args[k] = value
-        made = Call(signature.name, tuple(args), signature.type_of(args))
+        args = list(payloads.adapted(signature.name, args))
+        type_ = signature.type_of(args)
+        made = Call(signature.name, tuple(args), type_.usual if type_.kind is Kind.STRING else type_)
         return self._checked(signature, shown, made, takes, node)
 
     def _checked(
@@ -500,7 +527,7 @@ class Expressions:
         if taken.word and isinstance(arg, (exp.Column, exp.Var)) and not arg.args.get("table"):
             return Literal(arg.name.lower(), STRING)
         # A bare parameter takes its type from the values beside it.
-        beside = taken in (VALUE, MET) and isinstance(arg, exp.Placeholder)
+        beside = taken in (VALUE, MET, LIKE_ELEMENTS) and isinstance(arg, exp.Placeholder)
         return self.lower(arg, None if beside else taken.untyped or wanted)
 
     def _fitted(self, name: str, taken: Taken, e: Expression, node: exp.Expr, wanted: DataType | None) -> Expression:
@@ -513,6 +540,8 @@ class Expressions:
             types.check_cast(e, into)
             e = types.fit(e, DOUBLE) if into == DOUBLE and types.is_constant(e) else e
             e = e if e.type == into else fold_one(Cast(e, into))
+        if e.type.kind is Kind.PAYLOAD and taken is HASHED:
+            raise self.fail(f"{name} does not take {types.described(e)}", node, types.TAKE_A_PART)
         if taken.kinds and e.type.kind not in taken.kinds:
             raise self.fail(f"{name} takes {taken.words}, got {types.described(e)}", node)
         if taken.fixed and not isinstance(e, Literal):

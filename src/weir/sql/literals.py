@@ -95,8 +95,11 @@ def date(text: str) -> dt.date | None:
         return None
 
 
-def timestamp(text: str) -> int | None:
-    """`YYYY-MM-DD[ HH:MM[:SS[.ffffff]]][Z|+HH:MM]` in µs since the epoch; without a zone it is UTC."""
+def timestamp(text: str, *, has_zone: bool = True) -> int | None:
+    """`YYYY-MM-DD[ HH:MM[:SS[.ffffff]]][Z|+HH:MM]` in µs since the epoch; without a zone it is UTC.
+
+    A time of a type that has no zone is what is written before it.
+    """
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:
         return None
@@ -108,7 +111,7 @@ def timestamp(text: str) -> int | None:
     except ValueError:
         return None
     since = (moment - _EPOCH) // dt.timedelta(microseconds=1) + int((fraction or "").ljust(6, "0"))
-    if zone is not None and zone.upper() not in ("Z", "UTC"):
+    if zone is not None and has_zone and zone.upper() not in ("Z", "UTC"):
         ahead_min = int(zone[1:3]) * 60 + int(zone[-2:])
         since -= (1 if zone[0] == "+" else -1) * ahead_min * UNITS_US["MINUTE"]
     return since

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from weir.algebra import nodes
+from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Node, Query, Scan, WindowCall, walk
 from weir.algebra.rebuild import columns_inside, scans
 from weir.algebra.schema import BIGINT, INTERVAL, NULL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
@@ -31,6 +32,7 @@ from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
 from weir.sql.time_windows import calls_in, time_window
+from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
 
 _FRAME_LEVELS = 20  # more than there are between a statement and its expressions, and inside a column
@@ -174,11 +176,23 @@ class _Lowering:
             output.append(Column(a.name, type_))
         wanted = [c.type for c in output]
         all_ = not node.args.get("distinct")
+        if kind != "union" or not all_:
+            self._check_scalars(kind.upper(), output, node)
         operands = [self._cast_output(side, wanted) for side in (left, right)]
         root: Node = nodes.SetOperation(kind, all_, *operands)
         root = self._ordered(node, root, tuple(output))
         self.named = before
         return root, tuple(output)
+
+    def _check_ordered(self, type_: DataType, item: exp.Expr) -> None:
+        if type_.kind is Kind.PAYLOAD:
+            raise self.fail(f"ORDER BY does not take {type_}", item.this, TAKE_A_PART)
+
+    def _check_scalars(self, word: str, columns: Sequence[Column], node: exp.Expr) -> None:
+        """Rows with payloads are not compared."""
+        payload = next((c for c in columns if c.type.kind is Kind.PAYLOAD), None)
+        if payload is not None:
+            raise self.fail(f"{word} does not compare '{payload.name}' ({payload.type})", node, TAKE_A_PART)
 
     def only(self, node: exp.Expr, allowed: frozenset[str] | set[str]) -> None:
         """Refuse every clause of a node that is not on the list."""
@@ -201,6 +215,7 @@ class _Lowering:
                     item.this,
                     f"columns: {', '.join(c.name for c in output)}",
                 )
+            self._check_ordered(output[place].type, item)
             keys.append((place, direction_of(item)))
         return self._cut(node, root, tuple(keys), 0)
 
@@ -266,7 +281,7 @@ class _Lowering:
             self._refuse_other_windows(node, window)
             self.expressions.stretch = stretch.begin, stretch.end
             inputs, conditions = (*inputs, *stretch.sources), [*conditions, *stretch.conditions]
-        predicate = nodes.conjunction(conditions) if conditions else None
+        predicate = fold_one(nodes.conjunction(conditions)) if conditions else None
         child: Node
         if len(inputs) > 1:
             child = nodes.Join(inputs, predicate)
@@ -282,6 +297,7 @@ class _Lowering:
         distinct = node.args.get("distinct")
         if distinct is not None:
             self.only(distinct, set())
+            self._check_scalars("SELECT DISTINCT", [Column(name, e.type) for name, e in columns], node)
             if hidden:
                 raise self.fail(
                     "ORDER BY of SELECT DISTINCT takes columns of the answer", node.args["order"], "add it to the list"
@@ -334,6 +350,7 @@ class _Lowering:
                     hidden.append(e)
                     everything.append(e)
                 place = everything.index(e)
+            self._check_ordered([*shown, *hidden][place].type, item)
             keys.append((place, direction_of(item)))
         self.expressions.aliases = {}
         return tuple(keys), hidden
@@ -515,7 +532,10 @@ class _Lowering:
         if group.args.get("all") is True:
             self.only(group, {"all"})
             shown = [e for _, e in columns]
-            return tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
+            found = tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
+            for key in found:
+                self._check_key(key, group)
+            return found
         self.only(group, {"expressions"})
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         keys: list[Expression] = []
@@ -530,12 +550,17 @@ class _Lowering:
                 key = self.expressions.value(item)
             if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
                 raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
-            if key.type.kind is Kind.INTERVAL:
-                raise self.fail("GROUP BY does not take an interval", item)
+            self._check_key(key, item)
             if key not in keys:
                 keys.append(key)
         self.expressions.aliases = {}
         return tuple(keys)
+
+    def _check_key(self, key: Expression, item: exp.Expr) -> None:
+        if key.type.kind is Kind.INTERVAL:
+            raise self.fail("GROUP BY does not take an interval", item)
+        if key.type.kind is Kind.PAYLOAD:
+            raise self.fail(f"GROUP BY does not take {key.type}", item, TAKE_A_PART)
 
     def _check_grouped(self, e: Expression, keys: tuple[Expression, ...], at: exp.Expr) -> None:
         own = {s.scan.source for s in self.expressions.scope.sources}
@@ -596,7 +621,7 @@ def _bound(edge: Edge | None) -> nodes.Bound | None:
 
 def _default_name(e: Expression, place: int) -> str:
     """The name of a column without an alias; it may not depend on constants, or shapes would."""
-    if isinstance(e, ColumnRef):
+    if isinstance(e, (ColumnRef, nodes.Field)):
         return e.name
     if isinstance(e, Aggregate) and e.filter is None:
         if not e.args:

@@ -29,6 +29,7 @@ from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
 from weir.algebra.functions import NAMED
 from weir.errors import RegisterError
 from weir.settings import Settings
+from weir.sql import payloads, types
 from weir.sql.depth import nesting, with_room
 from weir.sql.forms import FORMS
 from weir.sql.long_lists import Lists, take_lists
@@ -42,7 +43,7 @@ _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, 
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
 
 
-_OWN = frozenset({*NAMED, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES})
+_OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES})
 _WITH_WORDS = ("EXTRACT", "TRIM", "OVERLAY")  # among their arguments
 
 
@@ -279,7 +280,7 @@ def _explained(description: str, word: str, kept: Sequence[Token]) -> tuple[str,
     if description.startswith("Expecting )"):
         return "a parenthesis is not closed", hint
     if "TYPE after CAST" in description:
-        return "CAST names no known type", "types: int, bigint, double, decimal(p,s), string, boolean, date, timestamp"
+        return "CAST names no known type", "types: " + types.NAMES
     return "syntax error", hint
 
 

@@ -142,6 +142,9 @@ def _aggregated(e: Expressions, around: _Around) -> Expression:
     if function.name == "count" and len(args) > 1 and not distinct:
         raise e.fail("count() takes one argument", around.call, "write count(DISTINCT a, b), or count_if(…)")
     type_ = _result(e, said, function.result, args, around.call) if args else BIGINT
+    payload = next((arg for arg in args if arg.type.kind is Kind.PAYLOAD), None)
+    if payload is not None and (distinct or function.name == "approx_count_distinct"):
+        raise e.fail(f"{said}() does not compare {types.described(payload)}", around.call, types.TAKE_A_PART)
     condition = None if around.filter is None else e.condition(around.filter, "FILTER")
     for part in (*args, *(() if condition is None else (condition,))):
         if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(part)):
@@ -251,6 +254,9 @@ def _over(e: Expressions, node: exp.Expr) -> Expression:
     spec = _specified(e, node)
     partition = tuple(e.value(p) for p in spec.args.get("partition_by") or ())
     order, directions = _order(e, spec.args.get("order"))
+    payload = next((part for part in (*partition, *order) if part.type.kind is Kind.PAYLOAD), None)
+    if payload is not None:
+        raise e.fail(f"OVER does not compare {types.described(payload)}", node, types.TAKE_A_PART)
     frame = _frame(e, spec.args.get("spec"), order)
     if isinstance(function, Aggregation):
         return _windowed_aggregate(e, around, WindowCall("", (), partition, order, directions, frame, BIGINT))

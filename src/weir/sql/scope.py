@@ -60,7 +60,9 @@ class Source:
         return self.relation.name
 
     def ref(self, column: Column) -> ColumnRef:
-        return ColumnRef(self.scan.source, column.name, column.type)
+        # How long texts may be matters where they come in; beside a constant a char has blanks at its end.
+        type_ = column.type.usual if column.type.variant == "varchar" else column.type
+        return ColumnRef(self.scan.source, column.name, type_)
 
 
 @dataclass(slots=True)
@@ -119,6 +121,10 @@ class Scope:
                 f"write {aliases[0]}.{found[0][1].name}",
             )
         return found[0][0].ref(found[0][1])
+
+    def is_source_of(self, alias: str, name: str) -> bool:
+        """Whether a source is called so and has such a column: then `a.b` is that, and no field b of a column a."""
+        return any(s.scan.alias.lower() == alias.lower() and s.relation.column(name) is not None for s in self.sources)
 
     def has(self, name: str) -> bool:
         return any(s.relation.column(name) is not None for s in self.visible)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import TokenType
 
+from weir.sql import types
 from weir.sql.reader import Reader, words
 
 _EQUAL = frozenset({"=", "==", "<>", "!=", "<=>"})
@@ -474,7 +475,7 @@ class Values(Reader):
             raise self.unreadable(
                 self.at - 1,
                 f"there is no type '{self.spelled(self.at - 1).lower()}'",
-                "types: int, bigint, double, decimal(p,s), string, boolean, date, timestamp",
+                "types: " + types.NAMES,
             )
 
     def _sizes(self, count: int) -> None:

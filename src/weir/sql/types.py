@@ -2,8 +2,8 @@
 
 A constant takes the type of what it meets whenever that is exact (`align`); a column is never cast behind the
 user's back, except a date that meets an instant (midnight UTC). Comparisons of numbers are mathematically exact.
-Arithmetic: whole numbers give BIGINT (overflow is NULL), `/` and everything with a DOUBLE give DOUBLE, decimals
-stay decimal while 18 digits hold the result and become DOUBLE when they do not.
+Arithmetic: whole numbers give BIGINT (overflow is NULL), `/` and everything with a DOUBLE give DOUBLE, two floats a
+float, decimals stay decimal while 18 digits hold the result and become DOUBLE when they do not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,23 @@ from decimal import Decimal
 
 from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Cast, Expression, Literal, Param
-from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType, Kind, decimal
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    DataType,
+    Kind,
+    decimal,
+)
 from weir.sql import literals
 from weir.sql.literals import DIGITS_MAX, INT64_MAX
 
@@ -46,7 +62,7 @@ def slot_type(met: DataType) -> DataType:
         return BIGINT
     if met.kind is Kind.DECIMAL:
         return decimal(DIGITS_MAX, met.scale)
-    return met
+    return met if met.variant == "char" else met.usual
 
 
 def with_type(e: Expression, type_: DataType, unit_us: int | None = None) -> Expression:
@@ -59,6 +75,7 @@ def with_type(e: Expression, type_: DataType, unit_us: int | None = None) -> Exp
 
 def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     """Both sides of a comparison, with constants and dates adapted to the other side, or MismatchError."""
+    _no_payloads(left, right)
     if is_open(left) and is_open(right):
         raise MismatchError(
             "the types of both sides are unknown" if _params(left, right) else "NULL is compared with NULL",
@@ -80,7 +97,14 @@ def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
         return left, right
     left, right = _read(left, right), _read(right, left)
     _comparable(left, right)
-    return midnight(left, right.type), midnight(right, left.type)
+    left, right = midnight(left, right.type), midnight(right, left.type)
+    return filled_up(left, right.type), filled_up(right, left.type)
+
+
+def filled_up(e: Expression, met: DataType) -> Expression:
+    """A char that meets a longer one has as many blanks at its end."""
+    both = e.type.variant == met.variant == "char"
+    return Cast(e, met) if both and e.type.precision < met.precision else e
 
 
 def _read(text: Expression, other: Expression) -> Expression:
@@ -106,6 +130,9 @@ def _meet(value: Expression, constant: Expression) -> tuple[Expression, Expressi
     return midnight(value, fitted.type), midnight(fitted, value.type)
 
 
+TAKE_A_PART = "take a scalar out of it: x.field, x[0], x['key']"
+
+
 def _number_in(constant: Expression, met: DataType) -> Expression:
     """A quoted number beside numbers is that number, where Spark reads it so."""
     if not isinstance(constant, Literal) or not isinstance(constant.value, str) or not met.is_numeric:
@@ -121,6 +148,12 @@ def _comparable(left: Expression, right: Expression) -> None:
     if a.kind is b.kind or (a.is_numeric and b.is_numeric) or (a.kind in TIMES and b.kind in TIMES):
         return
     raise MismatchError(f"{described(left)} cannot be compared with {described(right)}", _advice(left, right))
+
+
+def _no_payloads(left: Expression, right: Expression) -> None:
+    payload = next((e for e in (left, right) if e.type.kind is Kind.PAYLOAD), None)
+    if payload is not None:
+        raise MismatchError(f"{described(payload)} is not compared", TAKE_A_PART)
 
 
 def described(e: Expression) -> str:
@@ -163,6 +196,8 @@ def fit(constant: Expression, wanted: DataType) -> Expression:
         return Literal(None, slot_type(wanted))
     if isinstance(value, str) and wanted.kind in TIMES:
         return _time_literal(value, wanted)
+    if isinstance(value, str) and wanted.variant == "char":
+        return Literal(value.rstrip(" ").ljust(wanted.precision), wanted)  # blanks at its end do not count
     if wanted.kind is Kind.TIMESTAMP and isinstance(value, dt.date):
         return Literal(literals.date_us(value), TIMESTAMP)
     if not (constant.type.is_numeric and wanted.is_numeric):
@@ -200,15 +235,15 @@ def _time_literal(text: str, wanted: DataType) -> Literal:
         if day is None:
             raise MismatchError(f"'{text[:40]}' is no date", "write DATE '2026-01-31'")
         return Literal(day, DATE)
-    moment = literals.timestamp(text)
+    moment = literals.timestamp(text, has_zone=not wanted.variant)
     if moment is None:
         raise MismatchError(f"'{text[:40]}' is no timestamp", "write TIMESTAMP '2026-01-31 12:00:00'")
     return Literal(moment, TIMESTAMP)
 
 
 def _fitted_param(given: DataType, wanted: DataType) -> DataType:
-    if given.kind is Kind.STRING and wanted.kind in TIMES:
-        return wanted
+    if given.kind is Kind.STRING and (wanted.kind in TIMES or wanted.variant == "char"):
+        return slot_type(wanted)
     if given.kind is Kind.DATE and wanted.kind is Kind.TIMESTAMP:
         return TIMESTAMP
     if given.is_numeric and wanted.kind is Kind.INTERVAL:
@@ -245,6 +280,8 @@ def arithmetic(op: str, left: Expression, right: Expression) -> tuple[Expression
 
 def _numbers(op: str, left: Expression, right: Expression) -> tuple[Expression, Expression, DataType]:
     kinds = {left.type.kind, right.type.kind}
+    if left.type == right.type == FLOAT and op != "/":
+        return left, right, FLOAT
     if op == "/" or Kind.DOUBLE in kinds or (op == "%" and Kind.DECIMAL in kinds):
         return _as_double(left), _as_double(right), DOUBLE
     if Kind.DECIMAL not in kinds:
@@ -267,9 +304,9 @@ def alike(values: Sequence[Expression]) -> list[Expression]:
     The type holds all of them; a whole constant beside a decimal counts as its own digits.
     """
     values = list(values)
-    times = [v.type for v in values if v.type.kind in TIMES]
+    times = {v.type.kind: v.type.usual for v in values if v.type.kind in TIMES}
     if times:
-        time = TIMESTAMP if TIMESTAMP in times else DATE
+        time = times.get(Kind.TIMESTAMP, DATE)
         values = [fit(v, time) if is_constant(v) and v.type.kind is Kind.STRING else v for v in values]
     if any(v.type.kind is Kind.DECIMAL for v in values):
         values = [_as_decimal(v) for v in values]
@@ -287,16 +324,18 @@ def alike(values: Sequence[Expression]) -> list[Expression]:
 
 def _common(a: DataType, b: DataType) -> DataType | None:
     """The type that has the values of both."""
-    if a == b:
+    if a == b and a.kind is not Kind.STRING:
         return a
+    if a.kind is b.kind is Kind.STRING:
+        return STRING
     if a.kind in TIMES and b.kind in TIMES:
-        return TIMESTAMP
+        return TIMESTAMP if TIMESTAMP in (a, b) else TIMESTAMP_NTZ
     if not (a.is_numeric and b.is_numeric):
         return None
     if Kind.DOUBLE in (a.kind, b.kind):
         return DOUBLE
     if Kind.DECIMAL not in (a.kind, b.kind):
-        return BIGINT
+        return max(a, b, key=lambda whole: whole.bits)
     (p1, s1), (p2, s2) = _digits(a), _digits(b)
     precision = max(p1 - s1, p2 - s2) + max(s1, s2)
     return decimal(precision, max(s1, s2)) if precision <= DIGITS_MAX else DOUBLE
@@ -328,7 +367,7 @@ def _as_decimal(e: Expression) -> Expression:
 
 def _digits(type_: DataType) -> tuple[int, int]:
     if type_.kind is Kind.INT:
-        return 10, 0
+        return {8: 3, 16: 5, 32: 10}[type_.bits], 0
     if type_.kind is Kind.BIGINT:
         return 19, 0
     return type_.precision, type_.scale
@@ -347,7 +386,7 @@ def _times(op: str, left: Expression, right: Expression) -> tuple[Expression, Ex
             if isinstance(right, Literal) and isinstance(right.value, int) and right.value % literals.UNITS_US["DAY"]:
                 raise MismatchError("a date moves by whole days only", "CAST the date to timestamp first")
             return left, right, DATE
-        return left, right, TIMESTAMP
+        return left, right, left.type
     if a in TIMES and op == "-":
         right = fit(right, TIMESTAMP) if is_constant(right) else right
         if right.type.kind in TIMES:
@@ -366,12 +405,15 @@ _CASTS: dict[Kind, tuple[Kind, ...]] = {
     Kind.DATE: (*TIMES, Kind.STRING),
     Kind.TIMESTAMP: (*TIMES, *_NUMBERS, Kind.STRING),
     Kind.INTERVAL: (),
+    Kind.PAYLOAD: (),
     Kind.NULL: tuple(Kind),
 }
 
 
 def check_cast(e: Expression, wanted: DataType) -> None:
     """MismatchError unless values of this type can be cast so; a value that does not fit becomes NULL."""
+    if e.type.variant == "decimal" and wanted.is_numeric:
+        return
     if wanted.kind not in _CASTS[e.type.kind]:
         raise MismatchError(
             f"{described(e)} cannot be cast to {wanted}",
@@ -385,6 +427,10 @@ def united(left: DataType, right: DataType) -> DataType | None:
         return left
     if Kind.NULL in (left.kind, right.kind):
         return right if left.kind is Kind.NULL else left
+    if left.kind in WHOLE and right.kind in WHOLE:
+        return max(left, right, key=lambda whole: whole.bits)
+    if left.kind is right.kind and left.kind is not Kind.PAYLOAD and (left.variant or right.variant):
+        return left.usual
     if left.kind is Kind.DECIMAL and right.kind is Kind.DECIMAL:
         scale = max(left.scale, right.scale)
         precision = max(left.precision - left.scale, right.precision - right.scale) + scale
@@ -398,7 +444,7 @@ def is_injective(have: DataType, wanted: DataType) -> bool:
         return True
     if have.kind is Kind.DECIMAL and wanted.kind is Kind.DECIMAL:
         return wanted.scale >= have.scale
-    return have.kind in WHOLE and wanted.kind in WHOLE
+    return (have.kind in WHOLE and wanted.kind in WHOLE) or (have.kind is wanted.kind and not wanted.variant)
 
 
 def cast(e: Expression, wanted: DataType) -> Expression:
@@ -408,9 +454,13 @@ def cast(e: Expression, wanted: DataType) -> Expression:
     return fold_one(Cast(e, wanted))
 
 
+NAMES = "tinyint, smallint, int, bigint, float, double, decimal(p,s), string, boolean, date, timestamp, timestamp_ntz"
 _NAMED = {
+    "TINYINT": TINYINT,
+    "SMALLINT": SMALLINT,
     "INT": INT,
     "BIGINT": BIGINT,
+    "FLOAT": FLOAT,
     "DOUBLE": DOUBLE,
     "TEXT": STRING,
     "BOOLEAN": BOOLEAN,
@@ -418,6 +468,7 @@ _NAMED = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMP,
     "TIMESTAMPLTZ": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
 }
 
 
@@ -430,6 +481,5 @@ def named(name: str, sizes: Sequence[str]) -> DataType:
             raise MismatchError(f"decimal({', '.join(sizes)}) is out of range", "decimals have at most 18 digits")
         return decimal(precision, scale)
     if name not in _NAMED or sizes:
-        names = "int, bigint, double, decimal(p,s), string, boolean, date, timestamp"
-        raise MismatchError(f"there is no type '{name.lower()}' here", f"types: {names}")
+        raise MismatchError(f"there is no type '{name.lower()}' here", f"types: {NAMES}")
     return _NAMED[name]

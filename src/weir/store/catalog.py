@@ -12,13 +12,13 @@ is read whole and kept.
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir.algebra.schema import CHANGES, Catalog, Column, DataType, Kind, Stream, Table, View, list_of
+from weir.algebra.ddl import parse_type
+from weir.algebra.schema import CHANGES, Catalog, Column, Stream, Table, View
 from weir.errors import OpenError, StoreError, StreamError
 from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
@@ -243,17 +243,6 @@ def describe(relation: Stream | Table | View) -> str:
 def _column_text(column: Column) -> str:
     default = f" default {column.default!r}" if column.default is not None else " null" if column.is_optional else ""
     return f"{column.name} {column.type}{default}"
-
-
-def parse_type(text: str) -> DataType:
-    """The inverse of `str(DataType)`."""
-    items = re.fullmatch(r"list<(.*)>", text)
-    if items:
-        return list_of(parse_type(items[1]))
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", text)
-    if found:
-        return DataType(Kind.DECIMAL, int(found[1]), int(found[2]))
-    return DataType(Kind(text))
 
 
 def _to_json(relation: Stream | Table | View | _Dropped) -> bytes:

@@ -33,11 +33,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weir.algebra.ddl import parse_type
 from weir.algebra.schema import DataType
 from weir.errors import QueryError, StoreError
 from weir.store import caches
 from weir.store.arrow import DAMAGED, from_ipc, to_ipc
-from weir.store.catalog import parse_type
 from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
 from weir.store.files import Files, unique
 

@@ -34,13 +34,27 @@ _ARROW = {
 }
 
 
+_ARROW_VARIANTS = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "float": pa.float32(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+
+
 def arrow_type(type: DataType) -> pa.DataType:
     """How a value of this type is kept in files and answers; an interval is its microseconds."""
     if type.kind is Kind.LIST:
         return pa.list_(arrow_type(type.item))
-    if type.kind is Kind.DECIMAL:
+    if type.kind is Kind.DECIMAL or type.variant == "decimal":
         return pa.decimal128(type.precision, type.scale)
-    return _ARROW[type.kind]
+    if type.parts or type.variant == "struct":
+        parts = [(name, arrow_type(part)) for name, part in type.parts]
+        if type.variant == "struct":
+            return pa.struct(parts)
+        return pa.list_(parts[0][1]) if type.variant == "array" else pa.map_(parts[0][1], parts[1][1])
+    return _ARROW_VARIANTS.get(type.variant) or _ARROW[type.kind]
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:

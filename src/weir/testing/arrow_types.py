@@ -39,14 +39,30 @@ def listed(item: DataType) -> Listed:
     return Listed(Kind.NULL, item=item)
 
 
+_ARROW_VARIANTS = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "float": pa.float32(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+
+
 def arrow_type(type_: DataType) -> pa.DataType:
     """The Arrow type of a column."""
     if isinstance(type_, Listed):
         return pa.list_(arrow_type(type_.item))
     if isinstance(type_, Spanned):
         return pa.struct([("start", _ARROW[Kind.TIMESTAMP]), ("end", _ARROW[Kind.TIMESTAMP])])
-    if type_.kind is Kind.DECIMAL:
+    if type_.variant in _ARROW_VARIANTS:
+        return _ARROW_VARIANTS[type_.variant]
+    if type_.kind is Kind.DECIMAL or type_.variant == "decimal":
         return pa.decimal128(type_.precision, type_.scale)
+    parts = [arrow_type(part) for _, part in type_.parts]
+    if type_.variant == "struct":
+        return pa.struct([pa.field(name, part) for (name, _), part in zip(type_.parts, parts, strict=True)])
+    if type_.variant in ("array", "map"):
+        return pa.list_(*parts) if type_.variant == "array" else pa.map_(*parts)
     return _ARROW[type_.kind]
 
 

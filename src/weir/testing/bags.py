@@ -82,6 +82,8 @@ def _family(type_: pa.DataType) -> str:
         return "number"
     if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
         return "string"
+    if t.is_nested(type_):
+        return "payload"
     for name in ("null", "boolean", "date", "timestamp", "duration"):
         if getattr(t, f"is_{name}")(type_):
             return name

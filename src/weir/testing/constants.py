@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -22,11 +23,15 @@ from weir.algebra.schema import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     INTERVAL,
     NULL,
+    SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
     DataType,
     Kind,
     decimal,
@@ -34,6 +39,7 @@ from weir.algebra.schema import (
 from weir.testing.arrow_types import Listed, Spanned
 
 DIGITS_MAX = 18  # of a decimal
+WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # beside a decimal
 DAY_US = 86_400_000_000
 WHOLE = (Kind.INT, Kind.BIGINT)
 TIMES = (Kind.DATE, Kind.TIMESTAMP)
@@ -50,7 +56,12 @@ _DUCK = {
     Kind.INTERVAL: "BIGINT",
     Kind.NULL: "INTEGER",
 }
+_DUCK_VARIANTS = {"tinyint": "TINYINT", "smallint": "SMALLINT", "float": "FLOAT"}
 _NAMED = {
+    "TINYINT": TINYINT,
+    "SMALLINT": SMALLINT,
+    "FLOAT": FLOAT,
+    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
     "INT": INT,
     "BIGINT": BIGINT,
     "DOUBLE": DOUBLE,
@@ -88,6 +99,11 @@ class Scalar:
         return self.type.scale if self.type.kind is Kind.DECIMAL else 0
 
 
+def wider(types: Sequence[DataType]) -> DataType:
+    """The widest of types of whole numbers."""
+    return max(types, key=lambda type_: WHOLE_DIGITS[str(type_)])
+
+
 def duck_type(type_: DataType) -> str:
     if isinstance(type_, Listed):
         return f"{duck_type(type_.item)}[]"
@@ -95,7 +111,7 @@ def duck_type(type_: DataType) -> str:
         return 'STRUCT("start" TIMESTAMP, "end" TIMESTAMP)'
     if type_.kind is Kind.DECIMAL:
         return f"DECIMAL({type_.precision},{type_.scale})"
-    return _DUCK[type_.kind]
+    return _DUCK_VARIANTS.get(type_.variant, _DUCK[type_.kind])
 
 
 def named_type(to: exp.DataType) -> DataType:

@@ -181,8 +181,8 @@ def _count(call: Call, place: Place) -> Scalar:
 
 def _sum(call: Call, place: Place) -> Scalar:
     of = place.translate(call.args[0])
-    if of.type == DOUBLE:
-        return Scalar(place.of(f"sum({_word(call)}{of.sql})"), DOUBLE)
+    if of.type.kind is Kind.DOUBLE:
+        return Scalar(place.of(f"sum({_word(call)}{_double(of)})"), DOUBLE)
     if of.type.kind is Kind.DECIMAL:
         type_ = decimal(DIGITS_MAX, of.scale)
         wide = f"CAST({of.sql} AS DECIMAL(38,{of.scale}))"
@@ -197,7 +197,7 @@ def _avg(call: Call, place: Place) -> Scalar:
 def _same(word: str) -> _Translation:
     def call_it(call: Call, place: Place) -> Scalar:
         of = place.translate(call.args[0])
-        return Scalar(place.of(f"{word}({of.sql})"), of.type)
+        return Scalar(place.of(f"{word}({of.sql})"), STRING if of.type.kind is Kind.STRING else of.type)
 
     return call_it
 

@@ -11,8 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from weir.algebra.schema import BIGINT, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
-from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, constant, duck_type
+from weir.algebra.schema import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Kind,
+    decimal,
+)
+from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, constant, duck_type, wider
 
 _NAN = "CAST('NaN' AS DOUBLE)"
 _ROOM = 4_000_000_000  # longer than any text: substring's places beyond it are as good as it
@@ -47,7 +60,7 @@ def function(name: str, args: Sequence[Scalar], tools: Tools) -> Scalar:
     """The call of a function by any of its names."""
     name = _ALSO.get(name.lower(), name.lower())
     sql, type_ = _CALLS[name](list(args), tools)
-    return Scalar(sql, type_, all(a.constant for a in args))
+    return Scalar(sql, STRING if type_.kind is Kind.STRING else type_, all(a.constant for a in args))
 
 
 _Call = Callable[[list[Scalar], Tools], tuple[str, DataType]]
@@ -62,7 +75,7 @@ def _double(s: Scalar) -> str:
 
 
 def _absolute(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
-    type_ = BIGINT if args[0].type == INT else args[0].type
+    type_ = BIGINT if args[0].type.kind is Kind.INT else args[0].type
     return f"abs(CAST({args[0].sql} AS {duck_type(type_)}))", type_
 
 
@@ -83,7 +96,8 @@ def _rounded(word: str) -> _Call:
             return f"CAST({x.sql} AS {duck_type(type_)})", type_
         whole = f"{word}({_double(x)})"
         if word == "round":
-            return whole, DOUBLE
+            type_ = x.type if x.type.kind is Kind.DOUBLE else DOUBLE
+            return f"CAST({whole} AS {duck_type(type_)})", type_
         return f"nullif(TRY_CAST({whole} AS BIGINT), CAST(-9223372036854775808 AS BIGINT))", BIGINT
 
     return call
@@ -118,13 +132,15 @@ def _one_type(values: Sequence[Scalar], tools: Tools) -> tuple[list[str], DataTy
     """Values that stand for one another, and the type that all of them have then."""
     times = [v.type for v in values if v.type.kind in TIMES]
     if times:
-        values = [tools.meeting(v, TIMESTAMP if TIMESTAMP in times else DATE) for v in values]
+        values = [tools.meeting(v, DATE if set(times) == {DATE} else TIMESTAMP) for v in values]
     known = [v for v in values if v.type != NULL]
     kinds = {v.type.kind for v in known}
     if len({v.type for v in known}) == 1:
         type_ = known[0].type
     elif kinds <= set(TIMES):
-        type_ = TIMESTAMP
+        type_ = TIMESTAMP if TIMESTAMP in (v.type for v in known) else TIMESTAMP_NTZ
+    elif kinds == {Kind.STRING}:
+        type_ = STRING
     elif Kind.DOUBLE in kinds:
         type_ = DOUBLE
     elif Kind.DECIMAL in kinds:
@@ -134,7 +150,7 @@ def _one_type(values: Sequence[Scalar], tools: Tools) -> tuple[list[str], DataTy
         type_ = decimal(precision, scale) if precision <= DIGITS_MAX else DOUBLE
     else:
         assert kinds <= set(WHOLE), f"no type for {kinds}"
-        type_ = BIGINT
+        type_ = wider([v.type for v in known])
     if type_ == INTERVAL:
         return [v.sql for v in values], type_
     return [(constant(None, type_) if v.type == NULL else tools.cast(v, type_)).sql for v in values], type_

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from weir.algebra.schema import BIGINT, DOUBLE, NULL, TIMESTAMP, DataType, Kind, decimal
-from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, duck_type
+from weir.algebra.schema import DOUBLE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Kind, decimal
+from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, WHOLE_DIGITS, Scalar, duck_type, wider
 from weir.testing.duck_aggregates import call_of, is_aggregate
 from weir.testing.duck_sources import Env, Given, OutputColumn, Sources, Statement
 from weir.testing.duck_spans import is_span_call, span_call, spanned, with_spans
@@ -251,22 +251,24 @@ def _united(left: DataType, right: DataType) -> DataType:
     if left == NULL:
         return right
     if left.kind in WHOLE and right.kind in WHOLE:
-        return BIGINT
+        return wider([left, right])
     if left.kind in TIMES and right.kind in TIMES:
-        return TIMESTAMP
+        return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
+    if left.kind is right.kind is Kind.STRING:
+        return STRING
     assert left.is_numeric, f"{left} and {right} do not unite"
     assert right.is_numeric, f"{left} and {right} do not unite"
-    if DOUBLE in (left, right):
+    if Kind.DOUBLE in (left.kind, right.kind):
         return DOUBLE
-    digits = [
-        (t.precision, t.scale) if t.kind is Kind.DECIMAL else (10 if t.kind is Kind.INT else 19, 0)
-        for t in (left, right)
-    ]
+    digits = [(t.precision, t.scale) if t.kind is Kind.DECIMAL else (WHOLE_DIGITS[str(t)], 0) for t in (left, right)]
     scale = max(s for _, s in digits)
     precision = max(p - s for p, s in digits) + scale
     return decimal(precision, scale) if precision <= DIGITS_MAX else DOUBLE
 
 
 def _retyped(sql: str, columns: Sequence[OutputColumn]) -> str:
-    casts = ", ".join(f"CAST(c{i} AS {duck_type(c.type)}) AS c{i}" for i, c in enumerate(columns))
+    casts = ", ".join(
+        f"c{i}" if c.type.kind is Kind.PAYLOAD else f"CAST(c{i} AS {duck_type(c.type)}) AS c{i}"
+        for i, c in enumerate(columns)
+    )
     return f"SELECT {casts} FROM ({sql})"

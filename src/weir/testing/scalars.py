@@ -23,7 +23,7 @@ from weir.algebra.schema import (
     BOOLEAN,
     DATE,
     DOUBLE,
-    INT,
+    FLOAT,
     INTERVAL,
     NULL,
     STRING,
@@ -32,12 +32,14 @@ from weir.algebra.schema import (
     Kind,
     decimal,
 )
+from weir.testing import payloads
 from weir.testing.constants import (
     DAY_US,
     DIGITS_MAX,
     TIMES,
     UNITS_US,
     WHOLE,
+    WHOLE_DIGITS,
     Scalar,
     constant,
     date_of_text,
@@ -54,6 +56,7 @@ from weir.testing.duck_windows import ordering, over
 from weir.testing.scopes import field
 
 _EXACT = Context(prec=60)
+_BEYOND_FLOATS = "CAST('3.4028235677973366e38' AS DOUBLE)"  # from here on the nearest float is infinite
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Words = dict[type[exp.Expr], str]
 _COMPARISONS: _Words = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -64,13 +67,14 @@ _TAIL = frozenset({"order", "limit", "offset"})
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Literal: frozenset({"is_string"}),
     exp.Div: frozenset({"safe", "typed"}),
-    exp.Column: frozenset({"table"}),
+    exp.Column: frozenset({"table", "db", "catalog"}),
     exp.Interval: frozenset({"unit"}),
     exp.Between: frozenset({"low", "high"}),
     exp.In: frozenset({"expressions", "query"}),
     exp.Like: frozenset({"negate"}),
     exp.Anonymous: frozenset({"expressions"}),
     exp.DPipe: frozenset({"safe"}),
+    exp.Bracket: frozenset({"expressions"}),
     exp.Case: frozenset({"ifs", "default"}),
     exp.If: frozenset({"true", "false"}),
     exp.Cast: frozenset({"to"}),
@@ -143,6 +147,7 @@ class Scalars:
             exp.Like: self._like,
             exp.Neg: self._negate,
             exp.Anonymous: self._function,
+            exp.Bracket: lambda e: payloads.element(self.translate(e.this), self.translate(e.expressions[0]).value),
             exp.DPipe: lambda e: self._called("concat", [self.translate(e.this), self.translate(e.expression)]),
             exp.Case: self._case,
             exp.If: self._if,
@@ -263,6 +268,8 @@ class Scalars:
         if is_span_call(e):
             assert self.span is not None, f"{e.sql('spark')} cannot stand here"
             return self.span
+        if e.name.lower() in payloads.FUNCTIONS:
+            return payloads.function(e.name.lower(), [self.translate(arg) for arg in e.expressions])
         return self._called(e.name, [self.translate(arg) for arg in e.expressions])
 
     def _called(self, name: str, args: list[Scalar]) -> Scalar:
@@ -367,7 +374,15 @@ def compare(op: str, left: Scalar, right: Scalar, compute: Callable[[str], objec
     if left.type.kind in TIMES and right.type.kind in TIMES:
         return Scalar(f"({as_timestamp(left)} {op} {as_timestamp(right)})", BOOLEAN, both)
     assert left.type.kind is right.type.kind, f"{left.type} and {right.type} are not compared"
+    if _fills_up(left, right) or _fills_up(right, left):
+        longest = f"CAST(greatest(length({left.sql}), length({right.sql})) AS INTEGER)"
+        return Scalar(f"(rpad({left.sql}, {longest}, ' ') {op} rpad({right.sql}, {longest}, ' '))", BOOLEAN, both)
     return Scalar(f"({left.sql} {op} {right.sql})", BOOLEAN, both)
+
+
+def _fills_up(s: Scalar, other: Scalar) -> bool:
+    """A char meets a constant or another char: the shorter of the two gets blanks at its end."""
+    return s.type.variant == "char" and (bool(other.origin) or other.type.variant == "char")
 
 
 def _meeting(s: Scalar, other: DataType) -> Scalar:
@@ -380,12 +395,13 @@ def _meeting(s: Scalar, other: DataType) -> Scalar:
 
 
 def _compare_numbers(op: str, left: Scalar, right: Scalar, compute: Callable[[str], object]) -> str:
-    if DOUBLE not in (left.type, right.type):
+    if Kind.DOUBLE not in (left.type.kind, right.type.kind):
         wide = f"DECIMAL(38,{max(left.scale, right.scale)})"  # 19 digits of a bigint and 18 behind the point fit
         return f"(CAST({left.sql} AS {wide}) {op} CAST({right.sql} AS {wide}))"
     for value, bound, way in ((left, right, op), (right, left, _MIRRORED[op])):
-        if bound.type == DOUBLE and bound.constant and value.type != DOUBLE and not value.constant:
-            threshold = compute(bound.sql)
+        is_exact = value.type.kind is not Kind.DOUBLE and not value.constant
+        if bound.type.kind is Kind.DOUBLE and bound.constant and is_exact:
+            threshold = compute(as_double(bound))
             assert threshold is None or isinstance(threshold, float)
             return _against_double(way, value, threshold)
     return f"({as_double(left)} {op} {as_double(right)})"
@@ -431,6 +447,8 @@ def arithmetic(op: str, left: Scalar, right: Scalar) -> Scalar:
 
 def _numbers(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
     kinds = {left.type.kind, right.type.kind}
+    if left.type == right.type == FLOAT and op != "/":
+        return (f"({left.sql} % nullif({right.sql}, 0))" if op == "%" else f"({left.sql} {op} {right.sql})"), FLOAT
     if op == "/" or Kind.DOUBLE in kinds or (op == "%" and Kind.DECIMAL in kinds):
         return _doubles(op, left, right), DOUBLE
     if Kind.DECIMAL not in kinds:
@@ -458,7 +476,7 @@ def _digits(s: Scalar) -> tuple[int, int]:
         return s.type.precision, s.type.scale
     if s.origin == "literal" and isinstance(s.value, int):
         return len(str(abs(s.value))), 0
-    return (10 if s.type == INT else 19), 0
+    return WHOLE_DIGITS[str(s.type)], 0
 
 
 def _doubles(op: str, left: Scalar, right: Scalar) -> str:
@@ -479,7 +497,7 @@ def _times(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
         days = f"CAST(({right.sql}) // {DAY_US} AS INTEGER)"
         return f"(CASE WHEN ({right.sql}) % {DAY_US} = 0 THEN {left.sql} {op} {days} END)", DATE
     if b == INTERVAL:
-        return f"make_timestamp(epoch_us({left.sql}) {op} ({right.sql}))", TIMESTAMP
+        return f"make_timestamp(epoch_us({left.sql}) {op} ({right.sql}))", a
     assert op == "-", f"{a} {op} {b} means nothing"
     right = _meeting(right, TIMESTAMP)
     return f"(epoch_us({as_timestamp(left)}) - epoch_us({as_timestamp(right)}))", INTERVAL
@@ -492,13 +510,17 @@ def cast(arg: Scalar, wanted: DataType) -> Scalar:
     """NULL for a value that does not fit; towards zero to whole numbers, half away from zero to decimals."""
     if arg.type == wanted:
         return arg
-    if arg.type == DOUBLE and wanted.kind in WHOLE:
-        sql = f"TRY_CAST(trunc({arg.sql}) AS {duck_type(wanted)})"
+    if arg.type.kind is Kind.DOUBLE and wanted.kind in WHOLE:
+        sql = f"TRY_CAST(trunc({as_double(arg)}) AS {duck_type(wanted)})"
     elif arg.type.kind is Kind.DECIMAL and wanted.kind in WHOLE:
         sql = f"TRY_CAST(trunc(CAST({arg.sql} AS DECIMAL(38,{arg.scale}))) AS {duck_type(wanted)})"
     elif wanted == DOUBLE:
         sql = as_double(arg)
-    elif arg.type == DOUBLE and wanted.kind is Kind.DECIMAL:
+    elif wanted == FLOAT and arg.type.kind is Kind.DOUBLE:
+        d = as_double(arg)
+        far = f"isfinite({d}) AND abs({d}) >= {_BEYOND_FLOATS}"
+        sql = f"(CASE WHEN {far} THEN CAST(if({d} > 0, 'inf', '-inf') AS FLOAT) ELSE CAST({d} AS FLOAT) END)"
+    elif arg.type.kind is Kind.DOUBLE and wanted.kind is Kind.DECIMAL:
         sql = f"TRY_CAST(CAST({arg.sql} AS VARCHAR) AS {duck_type(wanted)})"  # by its shortest digits
     else:
         sql = f"TRY_CAST({arg.sql} AS {duck_type(wanted)})"

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from sqlglot import exp
 
-from weir.algebra.schema import TIMESTAMP
+from weir.algebra.schema import TIMESTAMP, Kind
 from weir.testing.arrow_types import SPANNED
 from weir.testing.constants import Scalar
+from weir.testing.payloads import field as payload_field
 
 Named = tuple[str, Scalar]
 
@@ -65,16 +67,21 @@ class OracleScope:
         return next((s for s in self.joined.sources if s.alias.lower() == alias.lower()), None)
 
     def column(self, e: exp.Column) -> Scalar:
+        if len(e.parts) > 2:
+            first, *rest = [part.name for part in e.parts]
+            source = self.source(first)
+            of = None if source is None else source.column(rest[0])
+            return reduce(payload_field, rest[of is not None :], self.column(exp.column(first)) if of is None else of)
         if e.table:
             source = self.source(e.table)
-            if source is None:
+            found = None if source is None else source.column(e.name)
+            if found is None:
                 whole = exp.column(e.table)
                 if self.joined.has(e.table) or e.table.lower() in self.aliases:
                     return field(self.column(whole), e.name)  # a column that is a struct
+                assert source is None, f"{e.table} has no column {e.name}"
                 assert self.outer is not None, f"there is no source {e.table}"
                 return self.outer.column(e)
-            found = source.column(e.name)
-            assert found is not None, f"{e.table} has no column {e.name}"
             return found
         if self.joined.has(e.name):
             return self.joined.only(e.name)
@@ -86,7 +93,9 @@ class OracleScope:
 
 
 def field(of: Scalar, name: str) -> Scalar:
-    """`start` or `end` of what window(ts, …) gives."""
+    """A part of a payload, or `start` or `end` of what window(ts, …) gives."""
+    if of.type.kind is Kind.PAYLOAD:
+        return payload_field(of, name)
     assert of.type == SPANNED, f"{of.type} has no field {name}"
     assert name.lower() in ("start", "end"), f"a window has a start and an end, no {name}"
     return Scalar(f"struct_extract({of.sql}, '{name.lower()}')", TIMESTAMP)

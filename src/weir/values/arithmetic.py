@@ -21,6 +21,7 @@ from weir.values.columns import (
     Operand,
     both_valid,
     in_range,
+    in_single,
     null_operand,
     to_double,
     without,
@@ -39,7 +40,8 @@ def arithmetic(op: str, left: Operand, right: Operand, type_: DataType) -> Opera
     with np.errstate(all="ignore"):  # NULL places hold anything, and NaN and infinities are values here
         if type_.kind is Kind.DOUBLE:
             values, valid = _doubles(op, left, right, valid)
-            return Operand(values, valid, type_, constant)
+            # Two floats have less than half the bits of a double, so rounding twice gives what rounding once does.
+            return Operand(in_single(values, type_), valid, type_, constant)
         if op == "*":
             values, bad = _product(left.values, right.values)
             values, bad = _rescaled(values, bad, _scale(left.type) + _scale(right.type), _scale(type_))

@@ -12,6 +12,7 @@ import numpy as np
 from weir.algebra.functions import FUNCTIONS, SIGNATURES
 from weir.algebra.schema import DataType, Kind
 from weir.algebra.signatures import Signature
+from weir.values import payloads
 from weir.values.choice_calls import CHOICE_CALLS
 from weir.values.columns import Operand, null_operand
 from weir.values.evaluations import Evaluation, mapped
@@ -20,7 +21,8 @@ from weir.values.number_calls import NUMBER_CALLS
 from weir.values.text_calls import TEXT_CALLS
 from weir.values.time_calls import TIME_CALLS
 
-_VECTORISED = {**NUMBER_CALLS, **TEXT_CALLS, **HASH_CALLS, **CHOICE_CALLS, **TIME_CALLS}
+_PAYLOAD_CALLS: dict[str, Evaluation] = {"size": payloads.size, "array_contains": payloads.array_contains}
+_VECTORISED = {**NUMBER_CALLS, **TEXT_CALLS, **HASH_CALLS, **CHOICE_CALLS, **TIME_CALLS, **_PAYLOAD_CALLS}
 
 
 def call(function: str, args: Sequence[Operand], type_: DataType) -> Operand:

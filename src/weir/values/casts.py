@@ -11,16 +11,23 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from weir.algebra.schema import BIGINT, DataType, Kind, decimal
+from weir.algebra.schema import BIGINT, DOUBLE, DataType, Kind, decimal
+from weir.store.row_files import arrow_type
+from weir.store.texts import padded
 from weir.values.columns import (
     DAY_US,
     Bools,
     Doubles,
     Ints,
     Operand,
+    column_operand,
     in_range,
+    in_single,
     null_operand,
+    to_arrow,
     to_double,
     without,
 )
@@ -28,6 +35,7 @@ from weir.values.text_casts import from_text, to_text
 
 _WHOLE = (Kind.INT, Kind.BIGINT)
 _SECOND_US = 1_000_000
+_EXACT = Context(prec=100)
 _WIDE = Context(prec=400)
 
 
@@ -36,13 +44,43 @@ def cast(arg: Operand, type_: DataType) -> Operand:
     if arg.kind is Kind.NULL:
         return null_operand(type_)
     if arg.kind is type_.kind and arg.kind is not Kind.DECIMAL:
-        return Operand(arg.values, arg.valid, type_, arg.constant)
+        return _variant(arg, type_)
+    if arg.kind is Kind.PAYLOAD:
+        return _of_digits(arg, type_)
     with np.errstate(all="ignore"):
         if type_.kind is Kind.STRING:
             return to_text(arg)
         if arg.kind is Kind.STRING:
             return from_text(arg, type_)
         values, valid = _between(arg, type_)
+    return Operand(values, valid, type_, arg.constant)
+
+
+def _variant(arg: Operand, type_: DataType) -> Operand:
+    """A value as another variant of its kind."""
+    values, valid = arg.values, arg.valid
+    if type_.kind is Kind.DOUBLE:
+        values = in_single(values, type_)
+    elif type_.kind is Kind.INT:
+        valid = in_range(values, valid, type_)
+    elif type_.kind is Kind.STRING:
+        values = padded(values, type_)  # Spark does so where two char of different lengths are compared
+    return Operand(values, valid, type_, arg.constant)
+
+
+def _of_digits(arg: Operand, type_: DataType) -> Operand:
+    """A decimal of more than 18 digits, which only payloads have."""
+    assert arg.type.variant == "decimal", f"no cast from {arg.type} to {type_}"
+    digits = arg.values
+    if type_.kind is Kind.DOUBLE:
+        return column_operand(digits.cast(pa.string()).cast(arrow_type(type_)), type_, constant=arg.constant)
+    scale, limit = (type_.scale, 10**type_.precision) if type_.kind is Kind.DECIMAL else (0, 1 << type_.bits - 1)
+    ways = {"ndigits": scale, "round_mode": "half_towards_infinity" if type_.kind is Kind.DECIMAL else "towards_zero"}
+    room = digits.cast(pa.decimal256(76, arg.type.scale))  # rounding may need a digit more
+    units = [None if d is None else int(d.scaleb(scale, _EXACT)) for d in pc.round(room, **ways).to_pylist()]
+    low = -limit if type_.kind is Kind.INT else 1 - limit
+    values = np.array([u if u is not None and low <= u < limit else 0 for u in units], np.int64)
+    valid = np.array([u is not None and low <= u < limit for u in units], bool)
     return Operand(values, valid, type_, arg.constant)
 
 
@@ -54,7 +92,7 @@ def _between(arg: Operand, type_: DataType) -> tuple[Any, Bools | None]:
     if source is Kind.DATE and target is Kind.TIMESTAMP:
         return _times(arg.values, DAY_US, arg.valid)
     if source is Kind.TIMESTAMP and target is Kind.DOUBLE:
-        return arg.values / float(_SECOND_US), arg.valid
+        return in_single(arg.values / float(_SECOND_US), type_), arg.valid
     if source is Kind.TIMESTAMP and target in _WHOLE:
         seconds = arg.values // _SECOND_US
         return seconds, in_range(seconds, arg.valid, type_)
@@ -69,10 +107,20 @@ def _between(arg: Operand, type_: DataType) -> tuple[Any, Bools | None]:
     numeric = arg.type.is_numeric and type_.is_numeric
     assert numeric, f"no cast from {arg.type} to {type_}"
     if target is Kind.DOUBLE:
-        return to_double(arg), arg.valid
+        return (to_double(arg) if type_ == DOUBLE else _singles(arg)), arg.valid
     if arg.kind is Kind.DOUBLE:
         return _whole_of_double(arg.values, arg.valid, type_)
     return _rescale(arg, type_)
+
+
+def _singles(arg: Operand) -> Doubles:
+    """The nearest floats of whole numbers and decimals, each rounded once."""
+    if arg.kind is not Kind.DECIMAL:
+        nearest: Doubles = arg.values.astype(np.float32).astype(np.float64)
+        return nearest
+    exact = to_arrow(Operand(arg.values, None, arg.type, False), len(arg.values))
+    from_digits: Doubles = exact.cast(pa.string()).cast(pa.float32()).to_numpy().astype(np.float64)
+    return from_digits
 
 
 def _moments(arg: Operand) -> tuple[Any, Bools | None]:

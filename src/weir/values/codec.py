@@ -15,10 +15,9 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
+from weir.algebra.ddl import parse_type
 from weir.algebra.nodes import EXPRESSIONS, Aggregate, ColumnRef, Expression, Literal, Subquery, WindowCall
-from weir.algebra.schema import DataType, Kind, list_of
-
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+from weir.algebra.schema import DataType, Kind
 
 
 def _kind(node: type[Any]) -> str:
@@ -65,7 +64,7 @@ def from_json(node: dict[str, Any]) -> Expression:
 
 def _part(name: str, value: Any) -> Any:
     if name == "type":
-        return type_named(value)
+        return parse_type(value)
     if isinstance(value, list):
         return tuple(from_json(part) for part in value)
     return from_json(value) if isinstance(value, dict) else value
@@ -74,16 +73,6 @@ def _part(name: str, value: Any) -> Any:
 def canonical(e: Expression) -> str:
     """A text that is equal for equal expressions only."""
     return json.dumps(to_json(e), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def type_named(name: str) -> DataType:
-    """The type that `str(type)` names."""
-    if name.startswith("list<"):
-        return list_of(type_named(name[5:-1]))
-    found = _DECIMAL.fullmatch(name)
-    if found is not None:
-        return DataType(Kind.DECIMAL, int(found[1]), int(found[2]))
-    return DataType(Kind(name))
 
 
 def _written(value: object, type_: DataType) -> object:

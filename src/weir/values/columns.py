@@ -2,13 +2,13 @@
 
 An operand is a pair of NumPy arrays, `values` and `valid`, of one type:
 
-    INT, BIGINT           int64, the number
+    INT, BIGINT           int64, the number (also of a tinyint or smallint)
     DECIMAL(p, s)         int64, the number times 10^s (p is at most 18, so it fits)
     DATE                  int64, days since the epoch
     TIMESTAMP, INTERVAL   int64, microseconds
-    DOUBLE                float64
+    DOUBLE                float64 (a float is the double that it is)
     BOOLEAN               bool
-    STRING                a pa.Array of strings, which carries its own validity
+    STRING, PAYLOAD       a pa.Array, which carries its own validity
     LIST                  a pa.ListArray: constants behind IN
 
 `valid` is None when no value is NULL. A constant operand has length 1 and broadcasts. What stands in `values`
@@ -39,12 +39,13 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 DAY_US = 86_400_000_000
 EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 EXACT_DOUBLE_MAX = 2**53  # integers up to this one are doubles
+IN_ARROW = (Kind.STRING, Kind.PAYLOAD, Kind.LIST)
 _RESERVED = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    values: Any  # NumPy array, or pa.Array for STRING and LIST
+    values: Any  # NumPy array, or pa.Array for STRING, PAYLOAD and LIST
     valid: Bools | None  # None: nothing is NULL
     type: DataType
     constant: bool  # the same for every row; length 1
@@ -72,8 +73,8 @@ def without(valid: Bools | None, bad: Bools) -> Bools | None:
 
 def null_operand(type_: DataType) -> Operand:
     """A NULL of any type, as a constant."""
-    if type_.kind is Kind.STRING:
-        return Operand(pa.nulls(1, pa.string()), np.zeros(1, bool), type_, True)
+    if type_.kind in IN_ARROW:
+        return Operand(pa.nulls(1, arrow_type(type_)), np.zeros(1, bool), type_, True)
     dtype = {Kind.DOUBLE: np.float64, Kind.BOOLEAN: np.bool_}.get(type_.kind, np.int64)
     return Operand(np.zeros(1, dtype), np.zeros(1, bool), type_, True)
 
@@ -113,11 +114,11 @@ def column_operand(column: pa.Array | pa.ChunkedArray, type_: DataType, *, const
     array = column
     if isinstance(column, pa.ChunkedArray):
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    wanted = arrow_type(type_)
+    wanted = arrow_type(type_.usual)
     if array.type != wanted:
         array = array.cast(wanted)
     valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
-    if type_.kind in (Kind.STRING, Kind.LIST):
+    if type_.kind in IN_ARROW:
         return Operand(array, valid, type_, constant)
     return Operand(_values(array, type_.kind), valid, type_, constant)
 
@@ -147,7 +148,7 @@ def to_arrow(operand: Operand, rows_count: int) -> pa.Array:
         return pa.nulls(rows_count)
     if operand.constant:
         operand = _repeat(operand, rows_count)
-    if kind in (Kind.STRING, Kind.LIST):
+    if kind in IN_ARROW:
         return operand.values
     validity = None
     if operand.valid is not None:
@@ -162,12 +163,13 @@ def to_arrow(operand: Operand, rows_count: int) -> pa.Array:
         data = operand.values.astype(np.int32)
     else:
         data = np.ascontiguousarray(operand.values)
-    return pa.Array.from_buffers(arrow_type(operand.type), rows_count, [validity, pa.py_buffer(data)])
+    array = pa.Array.from_buffers(arrow_type(operand.type.usual), rows_count, [validity, pa.py_buffer(data)])
+    return array.cast(arrow_type(operand.type), safe=False) if operand.type.variant else array
 
 
 def _repeat(operand: Operand, rows_count: int) -> Operand:
     valid = None if operand.valid is None else np.repeat(operand.valid, rows_count)
-    if operand.kind in (Kind.STRING, Kind.LIST):
+    if operand.kind in IN_ARROW:
         return Operand(operand.values.take(pa.array(np.zeros(rows_count, np.int64))), valid, operand.type, False)
     return Operand(np.repeat(operand.values, rows_count), valid, operand.type, False)
 
@@ -178,9 +180,19 @@ def in_range(values: Ints, valid: Bools | None, type_: DataType) -> Bools | None
     if kind is Kind.DECIMAL:
         limit = 10**type_.precision - 1
         return without(valid, (values < -limit) | (values > limit))
-    if kind in (Kind.INT, Kind.DATE):
-        return without(valid, (values < -(2**31)) | (values > 2**31 - 1))
+    if type_.bits < 64:
+        limit = 1 << type_.bits - 1
+        return without(valid, (values < -limit) | (values >= limit))
     return without(valid, values == _RESERVED)
+
+
+def in_single(values: Doubles, type_: DataType) -> Doubles:
+    """Doubles as the values of their type: those of a float are rounded to 32 bits."""
+    if type_.variant != "float":
+        return values
+    with np.errstate(over="ignore"):  # a number that is too large is infinite
+        rounded: Doubles = values.astype(np.float32).astype(np.float64)
+    return rounded
 
 
 def distinct_rows(columns: list[pa.Array]) -> tuple[Ints, Ints]:

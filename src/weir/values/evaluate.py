@@ -21,6 +21,7 @@ from weir.algebra import nodes
 from weir.algebra.nodes import ColumnRef, Expression, Param
 from weir.algebra.schema import BOOLEAN, Kind
 from weir.values import arithmetic as calculation
+from weir.values import payloads
 from weir.values.calls import call
 from weir.values.casts import cast
 from weir.values.columns import Bools, Operand, column_operand, constant_operand, to_arrow
@@ -123,6 +124,12 @@ def _evaluated(e: Expression, lookup: Lookup) -> Operand:
         return calculation.negate(_operand(e.arg, lookup), e.type)
     if isinstance(e, nodes.Call):
         return call(e.function, [_operand(arg, lookup) for arg in e.args], e.type)
+    if isinstance(e, nodes.Field):
+        return payloads.field(_operand(e.arg, lookup), e.name, e.type)
+    if isinstance(e, nodes.Element):
+        return payloads.element(_operand(e.arg, lookup), e.key, e.type)
+    if isinstance(e, nodes.JsonField):
+        return payloads.json_field(_operand(e.arg, lookup), e.path)
     assert isinstance(e, nodes.Cast), f"{type(e).__name__} is not evaluated row by row"
     return cast(_operand(e.arg, lookup), e.type)
 

@@ -9,6 +9,7 @@ distinct combination of texts that are usually constants; `mapped` asks the valu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import repeat
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from weir.algebra.schema import STRING, DataType, Kind
 from weir.store.row_files import arrow_type
-from weir.values.columns import Bools, Operand, both_valid, column_operand, distinct_rows
+from weir.values.columns import IN_ARROW, Bools, Operand, both_valid, column_operand, distinct_rows
 
 Evaluation = Callable[[Sequence[Operand], DataType], Operand]
 Values = Callable[..., Any]  # of operands: the values that come out
@@ -35,7 +36,7 @@ def spread(arg: Operand, count: int) -> Operand:
     if len(arg.values) == count:
         return arg
     at = np.zeros(count, np.int64)
-    values = arg.values.take(pa.array(at)) if arg.kind is Kind.STRING else arg.values[at]
+    values = arg.values.take(pa.array(at)) if arg.kind in IN_ARROW else arg.values[at]
     return Operand(values, None if arg.valid is None else arg.valid[at], arg.type, arg.constant)
 
 
@@ -82,8 +83,8 @@ def chosen(mask: Bools, then: Operand, other: Operand) -> Operand:
     count = max(size_of([then, other]), len(mask)) if min(len(then.values), len(other.values), len(mask)) else 0
     mask = mask if len(mask) == count else np.repeat(mask, count)
     then, other = spread(then, count), spread(other, count)
-    if other.kind is Kind.STRING:
-        return text_operand(pc.if_else(pa.array(mask), then.values, other.values), False)
+    if other.kind in IN_ARROW:
+        return replace(text_operand(pc.if_else(pa.array(mask), then.values, other.values), False), type=other.type)
     valid = None
     if then.valid is not None or other.valid is not None:
         known = [np.ones(count, bool) if arg.valid is None else arg.valid for arg in (then, other)]
@@ -135,7 +136,7 @@ def mapped(value: Callable[..., object], *, sees_nulls: bool = False) -> Evaluat
 def operand_of(found: list[object], type_: DataType, constant: bool) -> Operand:
     """Python values as an operand; those that a type cannot hold are NULL."""
     if type_.kind in (Kind.INT, Kind.BIGINT):
-        limit = 2**31 if type_.kind is Kind.INT else 2**63
+        limit = 1 << type_.bits - 1
         found = [v if isinstance(v, int) and -limit <= v < limit and v != -(2**63) else None for v in found]
     elif type_.kind is Kind.DECIMAL:
         top = Decimal(10) ** (type_.precision - type_.scale)

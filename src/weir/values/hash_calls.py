@@ -46,6 +46,9 @@ def _hashed(
             texts = ["" if text is None else text for text in arg.values.to_pylist()]
             words = [of_bytes(text.encode(), int(h)) for text, h in zip(texts, before, strict=True)]
             return np.array(words, before.dtype)
+        if arg.type.variant == "float":
+            singles = np.where(np.isnan(arg.values), np.nan, arg.values + 0.0).astype(np.float32)
+            return of_int(singles.view(np.uint32), before)
         if arg.kind is Kind.DOUBLE:
             bits = np.where(np.isnan(arg.values), np.nan, arg.values + 0.0).view(np.uint64)
             return of_long(bits, before)

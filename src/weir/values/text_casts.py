@@ -20,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.schema import BIGINT, STRING, DataType, Kind
+from weir.algebra.single import single
 from weir.algebra.time_patterns import days_of
+from weir.store.row_files import arrow_type
 from weir.values.columns import DAY_US, Bools, Ints, Operand, column_operand, in_range, to_arrow
 
 _SECOND_US = 1_000_000
@@ -56,7 +58,10 @@ def to_text(arg: Operand) -> Operand:
     """`CAST(arg AS string)`."""
     array = to_arrow(replace(arg, constant=False), len(arg.values))  # a table of constants has as many as its rows
     if arg.kind is Kind.DOUBLE:
-        text = pa.array([None if x is None else java_text(x) for x in array.to_pylist()], pa.string())
+        text = pa.array(
+            [None if x is None else java_text(x, is_single=arg.type.variant == "float") for x in array.to_pylist()],
+            pa.string(),
+        )
     elif arg.kind is Kind.DECIMAL:
         text = _decimal_text(arg)
     elif arg.kind is Kind.TIMESTAMP:
@@ -68,17 +73,23 @@ def to_text(arg: Operand) -> Operand:
     return Operand(text, arg.valid, STRING, arg.constant)
 
 
-def java_text(x: float) -> str:
-    """A double in the words of Java's Double.toString."""
+def java_text(x: float, *, is_single: bool = False) -> str:
+    """A double in the words of Java's Double.toString; a 32-bit float in those of Float.toString."""
     if not math.isfinite(x):
         return "NaN" if x != x else "Infinity" if x > 0 else "-Infinity"
     if x == 0 or 1e-3 <= abs(x) < 1e7:
-        return repr(x)
-    shortest, _, exponent = f"{Decimal(repr(x)).normalize():e}".lower().partition("e")
+        return _shortest(x, is_single)
+    shortest, _, exponent = f"{Decimal(_shortest(x, is_single)).normalize():e}".lower().partition("e")
     if "." not in shortest:
         two = f"{x:.1e}".partition("e")[0]  # Java writes two digits, the nearest ones (4.9E-324)
-        shortest = two if float(f"{two}e{exponent}") == x else shortest + ".0"
+        again = single(float(f"{two}e{exponent}")) if is_single else float(f"{two}e{exponent}")
+        shortest = two if again == x else shortest + ".0"
     return f"{shortest}E{int(exponent)}"
+
+
+def _shortest(x: float, is_single: bool) -> str:
+    """The fewest digits that tell it apart."""
+    return str(np.float32(x)) if is_single else repr(x)
 
 
 def _known_only(text: pa.Array, arg: Operand) -> pa.Array:
@@ -161,7 +172,7 @@ def _boolean(text: pa.Array, type_: DataType, arg: Operand) -> Operand:
 
 
 def _double_column(text: pa.Array, type_: DataType, constant: bool) -> Operand:
-    return column_operand(text.cast(pa.float64()), type_, constant=constant)
+    return column_operand(text.cast(arrow_type(type_)), type_, constant=constant)
 
 
 def _number_column(text: pa.Array, type_: DataType, constant: bool) -> Operand:
@@ -217,13 +228,16 @@ def _timestamp_column(text: pa.Array, type_: DataType, constant: bool) -> Operan
     return column_operand(moments, type_, constant=constant)
 
 
-def _double_of(text: str, _: DataType) -> float | None:
+def _double_of(text: str, type_: DataType) -> float | None:
     bare = text[:-1] if text[-1] in "dDfF" else text
     if _DOUBLE.fullmatch(bare):
-        return float(bare)
+        double = float(bare)
+        # Beyond these sizes a float is zero or infinite.
+        exact = Decimal(bare) if type_.variant and 1e-60 < abs(double) < 1e60 else double
+        return single(exact) if type_.variant else double
     if _HEXADECIMAL.fullmatch(bare):
         try:
-            return float.fromhex(bare)
+            return single(float.fromhex(bare)) if type_.variant else float.fromhex(bare)
         except OverflowError:
             return -math.inf if bare.startswith("-") else math.inf
     if text in ("+NaN", "-NaN"):
@@ -258,7 +272,7 @@ def _date_of(text: str, _: DataType) -> int | None:
     return days_of(int(sign + year), int(month or 1), int(day or 1))
 
 
-def _moment_of(text: str, _: DataType) -> int | None:
+def _moment_of(text: str, type_: DataType) -> int | None:
     """The instant that a text writes; without a date (10:30) it would depend on the day of the answer, and is NULL."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
@@ -270,6 +284,8 @@ def _moment_of(text: str, _: DataType) -> int | None:
         return None
     seconds = days * 86_400 + clock[0] * 3_600 + clock[1] * 60 + clock[2]
     ahead = 0 if zone is None else _ahead(zone.strip(), seconds)
+    if ahead is not None and type_.variant:
+        ahead = 0  # a time of a type that has no zone is what is written before it
     moment = None if ahead is None else (seconds - ahead) * _SECOND_US + int((fraction or "")[:6].ljust(6, "0"))
     return moment if moment is not None and abs(moment) < 2**63 else None
 

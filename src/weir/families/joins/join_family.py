@@ -49,7 +49,7 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Catalog, Stream
-from weir.boxes.attributes import Attributes, params_of, sources_of, too_many_residuals, with_values
+from weir.boxes.attributes import Attributes, meets_payload, params_of, sources_of, too_many_residuals, with_values
 from weir.boxes.differences import difference_of
 from weir.boxes.instances import resolve
 from weir.boxes.templates import OPPOSITE, Disjunct, template
@@ -151,6 +151,8 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
             return f"'{scan.relation}' is not a stream"
     split = _split(join)
     reason = _key_refusal(split, names)
+    if reason is None and meets_payload(split.rest):
+        return f"a condition reads payloads of {' and '.join(names.values())} at once"
     if reason is None and not split.keys and not _is_banded(split):
         return (
             f"neither an equality without parameters nor a bounded difference connects {' with '.join(names.values())}"

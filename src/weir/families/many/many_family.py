@@ -31,7 +31,7 @@ import pyarrow as pa
 from weir.algebra.format import expression_text
 from weir.algebra.nodes import Arithmetic, Comparison, Expression, Join, Project, Query, Scan, conjunction
 from weir.algebra.schema import Catalog, Stream
-from weir.boxes.attributes import params_of, sources_of, with_values
+from weir.boxes.attributes import meets_payload, params_of, sources_of, with_values
 from weir.boxes.templates import template
 from weir.errors import RegisterError
 from weir.families.contract import Checked
@@ -114,7 +114,9 @@ class Many:
     sides: tuple[int, ...]  # of the query's sources, in their order
     scans: tuple[Scan, ...]  # by side
     predicate: Expression | None  # all but the keys; ColumnRef.source is the side
-    is_connected: bool  # keys and bands lead from every side to every other
+    is_connected: (
+        bool  # keys and bands lead from every side to every other, and rows that wait have all that is asked for
+    )
 
     def by_source(self, rows: Sequence[Any]) -> tuple[Any, ...]:
         """What is given in the order of sides, put into the order of the query's own sources."""
@@ -182,7 +184,7 @@ def _joined(join: Join) -> Many:
         tuple(number_of[scan.source] for scan in scans),
         tuple(by_side),
         on_side(conjunction(split.rest), number_of) if split.rest else None,
-        len(_reached(0, linked)) == len(scans),
+        len(_reached(0, linked)) == len(scans) and not meets_payload([*split.rest, *_equalities(split)]),
     )
 
 
@@ -207,6 +209,14 @@ def describe(found: Many, constants: Mapping[str, object] | None, streams: Seque
     said: dict[str, object] = {"join keys": ", ".join(keys) or "none"}
     if bands:
         said["bounded differences"] = ", ".join(bands)
+    keyed = [
+        Comparison("=", on_side(k.of(k.sides[0]), {0: 0}), on_side(k.of(k.sides[1]), {0: 1})) for k in found.family.keys
+    ]
+    if meets_payload([*keyed, *([] if found.predicate is None else [found.predicate])]):
+        return said | {
+            "not matched": "a condition reads payloads of several sources at once: the answer is evaluated over the "
+            "kept rows at every fetch; to have it matched as rows come, compare plain columns"
+        }
     if not found.is_connected:
         why = f"{_apart_text(found, names)}: every row would meet every other; to have it matched as rows come, "
         return said | {
@@ -246,6 +256,10 @@ def _split(join: Join) -> _ManySplit:
                 continue
         rest.append(term)
     return _ManySplit(tuple(keys), tuple(rest))
+
+
+def _equalities(split: _ManySplit) -> list[Expression]:
+    return [Comparison("=", *pair) for pair in split.keys]
 
 
 def _bands(split: _ManySplit, sources: Sequence[int]) -> list[Expression]:
