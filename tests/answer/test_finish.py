@@ -138,3 +138,44 @@ def test_errors_speak_of_the_query_not_of_its_cores(tmp_path: Path) -> None:
     direct.batch({"t": [{"a": 1, "ts": START + datetime.timedelta(seconds=101)}]})
     with pytest.raises(FetchError, match="query 1 at .* needs rows of stream 't'"):
         both[1].fetch(at=START)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT price AS p, p * 2 AS q, q + 1 AS r FROM trade WHERE name = 'b'", [(4.0, 8.0, 9.0)]),
+        (
+            "SELECT v.label FROM (VALUES ('a', 'first'), (NULL, 'none')) v(name, label), trade t WHERE t.name = v.name",
+            [("first",)],
+        ),
+        ("SELECT name FROM trade WHERE (name, price) IN (('a', 1.0), ('b', 5.0), ('c', NULL))", [("a",)]),
+        ("SELECT name FROM trade WHERE NULL = NULL OR price > 8", [("c",)]),
+        (
+            "SELECT price FROM trade WHERE name = 'a' UNION ALL SELECT NULL FROM trade WHERE name = 'b'",
+            [(1.0,), (None,)],
+        ),
+        ("SELECT NULL AS n, count(NULL) AS c, max(NULL) AS m FROM trade", [(None, 0, None)]),
+        (
+            "SELECT name, sum(price) FILTER (WHERE price < 5) OVER () AS s FROM trade WHERE price > 2",
+            [("b", 4.0), ("c", 4.0)],
+        ),
+        ("SELECT name FROM trade QUALIFY row_number() OVER (ORDER BY price DESC) = 1", [("c",)]),
+        (
+            "SELECT t.name, w.wind FROM trade t ASOF LEFT JOIN weather w ON t.area = w.area AND t.price >= w.wind",
+            [("a", None), ("b", 3.0), ("c", 9.0)],
+        ),
+    ],
+)
+def test_small_things_of_the_language(
+    opened: tuple[weir.Weir, DirectWeir], sql: str, expected: list[tuple[object, ...]]
+) -> None:
+    w, direct = opened
+    times = [START, START, START]
+    direct.batch(
+        {
+            "trade": pa.table({"name": ["a", "b", "c"], "price": [1.0, 4.0, 9.0], "area": ["n"] * 3, "ts": times}),
+            "weather": pa.table({"area": ["n"] * 3, "wind": [2.0, 3.0, 9.0], "ts": times}),
+        }
+    )
+    found = [tuple(row.values()) for row in w.register(sql).fetch().to_pylist()]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)

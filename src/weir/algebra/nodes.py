@@ -479,6 +479,15 @@ class SetOperation:
 Node = Scan | Select | Project | Join | OuterJoin | Derived | OneRow | Distinct | GroupBy | SetOperation | Ordered
 
 
+def together(rows: Sequence[Node]) -> Node:
+    """UNION ALL of them, as a balanced tree, which nests no deeper than it must."""
+    rows = list(rows)
+    while len(rows) > 1:
+        joined: list[Node] = [SetOperation("union", True, a, b) for a, b in zip(rows[::2], rows[1::2], strict=False)]
+        rows = joined + ([rows[-1]] if len(rows) % 2 else [])
+    return rows[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A lowered query: its tree, every source occurrence in it, and the columns it returns."""

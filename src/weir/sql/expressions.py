@@ -145,13 +145,13 @@ class Expressions:
         """A whole condition of WHERE, ON or HAVING: it must be boolean."""
         return self._truth(self.lower(node, BOOLEAN), node, clause)
 
-    def value(self, node: exp.Expr) -> Expression:
-        """A whole expression whose type must be known."""
+    def value(self, node: exp.Expr, null: DataType = STRING) -> Expression:
+        """A whole expression whose type must be known; NULL alone is one of type `null`."""
         e = self.lower(node, None)
         if types.is_open(e):
             if isinstance(e, Param):
                 raise self.untyped(e.name)
-            raise self.fail("NULL has no type of its own", node, "write CAST(NULL AS double)")
+            return types.with_type(e, null)
         return e
 
     def lower(self, node: exp.Expr, wanted: DataType | None = None) -> Expression:
@@ -574,6 +574,8 @@ class Expressions:
         else:
             left = self.lower(left_node)
             right = self.lower(right_node, None if types.is_open(left) else left.type)
+        if all(types.is_open(side) and isinstance(side, Literal) for side in (left, right)):
+            return Literal(None, BOOLEAN)
         try:
             left, right = types.align(left, right)
         except MismatchError as e:
@@ -610,6 +612,8 @@ class Expressions:
     def _in(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         if node.args.get("query") is not None:
             return in_query(self, node)
+        if isinstance(_bare(node.this), exp.Tuple):
+            return self._in_tuples(node)
         if not node.expressions or any(node.args.get(k) for k in ("unnest", "field")):
             raise self.fail("IN takes a list of values", node, "write it as a join if the values are in a stream")
         lists = [v for v in node.expressions if self._is_list(v)]
@@ -634,6 +638,17 @@ class Expressions:
                 found += long_lists(arg, constants)
                 rest = [v for v, e in lowered if not isinstance(e, Literal)]
         return disjunction([*found, *(self._compare("=", node.this, v) for v in rest)])
+
+    def _in_tuples(self, node: exp.Expr) -> Expression:
+        """(a, b) IN ((1, 2), (3, 4))"""
+        sides = _bare(node.this).expressions
+        ways: list[Expression] = []
+        for item in node.expressions:
+            values = item.expressions if isinstance(item, exp.Tuple) else ()
+            if len(values) != len(sides):
+                raise self.fail(f"IN compares {len(sides)} values with {len(values) or 1}", item)
+            ways.append(conjunction([self._compare("=", a, b) for a, b in zip(sides, values, strict=True)]))
+        return disjunction(ways)
 
     def _is_list(self, node: exp.Expr) -> bool:
         if not isinstance(node, exp.Placeholder):

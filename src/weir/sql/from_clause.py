@@ -205,6 +205,8 @@ class FromClause:
             return self._nested(node)
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
             return self._derived(node, node.args.get("alias"), node)
+        if isinstance(node, exp.Values):
+            return self._derived(node, node.args.get("alias"), node)
         if not isinstance(node, exp.Table):
             raise self.fail(
                 "this cannot stand in FROM",

@@ -21,7 +21,7 @@ from weir.algebra import nodes
 from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Node, Query, Scan, WindowCall, walk
 from weir.algebra.rebuild import columns_inside, scans
-from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
+from weir.algebra.schema import BIGINT, INTERVAL, NULL, TIMESTAMP, Catalog, Column, DataType, Kind, Table
 from weir.errors import did_you_mean
 from weir.settings import Settings
 from weir.sql import types
@@ -164,7 +164,8 @@ class _Lowering:
             )
         output: list[Column] = []
         for i, (a, b) in enumerate(zip(left_output, right_output, strict=True)):
-            type_ = types.united(a.type, b.type)
+            type_ = types.united(*(NULL if _is_null(side, i) else c.type for side, c in ((left, a), (right, b))))
+            type_ = a.type if type_ == NULL else type_
             if type_ is None:
                 raise self.fail(
                     f"column {i + 1} of {kind.upper()} is {a.type} ('{a.name}') on the left and {b.type} ('{b.name}') "
@@ -391,6 +392,8 @@ class _Lowering:
 
     def answer(self, node: exp.Expr, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
         """A query in FROM, or the one that a name of WITH means."""
+        if isinstance(node, exp.Values):
+            return self._values(node)
         if not isinstance(node, exp.Table):
             assert isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation))
             inner = node.copy()
@@ -408,6 +411,26 @@ class _Lowering:
                 raise self.fail(f"{len(known.columns)} names for {len(output)} columns", known.columns[0])
             output = tuple(Column(n.name, c.type) for n, c in zip(known.columns, output, strict=True))
         return root, output
+
+    def _values(self, node: exp.Values) -> tuple[Node, tuple[Column, ...]]:
+        """VALUES (…), (…): a SELECT without FROM for each row, in the types that hold all of them."""
+        rows = [list(r.expressions) if isinstance(r, exp.Tuple) else [r] for r in node.expressions]
+        if any(len(row) != len(rows[0]) for row in rows):
+            raise self.fail("the rows of VALUES have equally many values", node)
+        kept = self.expressions.enter(Scope(), exp.Select())
+        columns: list[list[Expression]] = []
+        for k in range(len(rows[0])):
+            values = [self.expressions.lower(row[k]) for row in rows]
+            try:
+                columns.append(types.alike(values))
+            except types.MismatchError as e:
+                raise self.fail(f"column {k + 1} of VALUES: {e}", node, e.hint) from None
+        self.expressions.leave(kept)
+        names = [f"col{k + 1}" for k in range(len(columns))]
+        made: list[Node] = [
+            nodes.Project(nodes.OneRow(), tuple(zip(names, row, strict=True))) for row in zip(*columns, strict=True)
+        ]
+        return nodes.together(made), tuple(Column(n, c[0].type) for n, c in zip(names, columns, strict=True))
 
     def _view(self, node: exp.Table) -> tuple[Node, tuple[Column, ...]]:
         """The query of a view; a window around it is that of its streams which have none of their own."""
@@ -447,6 +470,7 @@ class _Lowering:
             if isinstance(item, exp.Aliases):
                 raise self.fail("several aliases for one expression", item, "give each expression one alias")
             inner = item.this if isinstance(item, exp.Alias) else item
+            self.expressions.aliases = {name.lower(): e for name, e, chosen in listed if chosen}
             e = self.expressions.value(inner)
             if e.type.kind is Kind.INTERVAL:
                 raise self.fail(
@@ -456,6 +480,7 @@ class _Lowering:
             if alias and any(chosen and alias.lower() == name.lower() for name, _, chosen in listed):
                 raise self.fail(f"two columns of the answer are called '{alias}'", item.args["alias"], "rename one")
             listed.append((alias or _default_name(e, len(listed)), e, bool(alias)))
+        self.expressions.aliases = {}
         return _unique(listed)
 
     def _starred(self, item: exp.Expr, scope: Scope) -> list[tuple[str, Expression]]:
@@ -629,6 +654,14 @@ def _items(node: exp.Select, columns: Sequence[object]) -> list[exp.Expr]:
 
 def _column_in(node: exp.Expr, name: str) -> exp.Expr:
     return next((c for c in node.find_all(exp.Column) if c.name.lower() == name.lower()), node)
+
+
+def _is_null(node: Node, place: int) -> bool:
+    """Whether a column of an answer is NULL alone, which has no type of its own."""
+    if not isinstance(node, (nodes.Project, nodes.GroupBy)):
+        return False
+    e = node.columns[place][1]
+    return isinstance(e, nodes.Literal) and e.value is None
 
 
 def _conversion(a: Column, b: Column) -> str:

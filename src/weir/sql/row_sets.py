@@ -21,6 +21,7 @@ from weir.algebra.aggregates import (
 )
 from weir.algebra.nodes import (
     Aggregate,
+    Call,
     ColumnRef,
     Direction,
     Expression,
@@ -33,7 +34,7 @@ from weir.algebra.nodes import (
     WindowCall,
     walk,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, Column, DataType, Kind, Stream
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, Column, DataType, Kind, Stream
 from weir.sql import types
 from weir.sql.literals import UNITS_US
 
@@ -168,7 +169,7 @@ def _count(function: Aggregation, given: Sequence[exp.Expr], distinct: bool) -> 
 def _argument(e: Expressions, node: exp.Expr) -> Expression:
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
         raise e.fail("* stands alone in count(*)", node, "name a column")
-    return e.value(node)
+    return e.value(node, DOUBLE)
 
 
 def _result(
@@ -197,8 +198,9 @@ def _parameter(e: Expressions, function: Aggregation, said: str, given: Sequence
     """What is no value of rows."""
     if around.ignores_nulls is not None and function.ignores_nulls is None:
         raise e.fail(f"{said}() does not take IGNORE NULLS", around.call, "leave it out")
-    counted = function.count if around.call.expressions else 0
-    if len(given) > len(function.parameters) or (not around.call.expressions):
+    counted = min(function.count, len(around.call.expressions))
+    has_few = counted < function.count and not (function.takes_star and counted)
+    if len(given) > len(function.parameters) or has_few:
         words = f"{function.count} argument{'' if function.count == 1 else 's'}"
         hint = "write count(*)" if function.name == "count" and not around.call.expressions else ""
         raise e.fail(f"{said}() takes {words}, got {len(given) + counted}", around.call, hint)
@@ -307,7 +309,7 @@ def _windowed_aggregate(e: Expressions, around: _Around, call: WindowCall) -> Ex
         raise e.fail(f"{said}() OVER takes neither DISTINCT nor WITHIN GROUP", around.call)
     args = found.args
     if found.filter is not None:
-        raise e.fail(f"{said}() OVER takes no FILTER here", around.call, "write CASE WHEN … THEN … END inside")
+        args = _filtered(e, found, around)
     return replace(
         call,
         function=found.function,
@@ -316,6 +318,15 @@ def _windowed_aggregate(e: Expressions, around: _Around, call: WindowCall) -> Ex
         parameter=found.parameter,
         ignores_nulls=bool(around.ignores_nulls),
     )
+
+
+def _filtered(e: Expressions, found: Aggregate, around: _Around) -> tuple[Expression, ...]:
+    """FILTER of a window: arguments are NULL where it is not true, and aggregates leave NULLs out."""
+    if found.function in ("first", "last", "any_value"):
+        raise e.fail(f"{found.function}() OVER takes no FILTER", around.call, "use IGNORE NULLS and CASE")
+    assert found.filter is not None
+    given = found.args or (Literal(1, BIGINT),)
+    return tuple(Call("case", (found.filter, arg, Literal(None, arg.type)), arg.type) for arg in given)
 
 
 def _specified(e: Expressions, node: exp.Window) -> exp.Window:

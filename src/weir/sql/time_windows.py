@@ -95,8 +95,4 @@ def _later(begin: Expression, length: int) -> Expression:
 def _numbers(count: int, slide: int) -> Node:
     """How far before the last stretch that holds a row the others begin."""
     rows: list[Node] = [nodes.Project(nodes.OneRow(), ((_NUMBER, Literal(k * slide, BIGINT)),)) for k in range(count)]
-    while len(rows) > 1:  # a balanced tree, which nests no deeper than it must
-        pairs = zip(rows[::2], rows[1::2], strict=False)
-        joined: list[Node] = [nodes.SetOperation("union", True, a, b) for a, b in pairs]
-        rows = joined + ([rows[-1]] if len(rows) % 2 else [])
-    return rows[0]
+    return nodes.together(rows)
