@@ -76,7 +76,7 @@ def row(k: int) -> dict[str, Any]:
         "v": "abcde"[:k], "c": "ab" if k % 2 else "abcd"[: k % 5], "n": naive, "big": (1 << 60) + (1 << 36) + k - 1,
         "d": (k - 3) / 3, "fee": Decimal(k) / 4, "day": dt.date(2026, 3, k + 1), "raw": bytes(range(k)),
         "xs": [None if x == 3 else x for x in range(k)],
-        "m": {"x": k / 2, "y": None}, "by_number": dict(sorted({k: "k", 2: "two"}.items())),
+        "m": {"x": k / 2, "y": None}, "by_number": {2: "two"} if k % 2 else {k: "k"},
         "p": {"a": k, "b": None, "in": {"w": long, "at": TIME}}, "ps": [{"k": "q" * k, "n": k}, None],
         "xss": [[0.5, None], None], "j": TEXTS[k % len(TEXTS)], "ts": TIME,
     }  # fmt: skip
