@@ -177,3 +177,19 @@ def test_a_chain_of_names_has_a_length(w: weir.Weir) -> None:
     assert len(rows(w, names(NAMES_DEEP_MAX, "SELECT k FROM @"))) == 6
     with pytest.raises(RegisterError, match=f"more than {NAMES_DEEP_MAX} names of WITH and views"):
         w.register(names(300, "SELECT k FROM @"))
+
+
+# Tables.
+
+
+def test_a_table_on_the_left_of_a_right_join_is_met_at_the_times_of_rows(tmp_path: Path) -> None:
+    with weir.open(tmp_path) as w:
+        w.stream("s", "k int, ts timestamp", time="ts", keep="forever")
+        w.table("n", "k int, v int, since timestamp", key="k", time="since")
+        w.upsert("n", [{"k": 1, "v": 10, "since": at(0)}])
+        w.upsert("n", [{"k": 1, "v": 11, "since": at(10)}])
+        direct = DirectWeir(w, wall_us=int(at(60).timestamp() * 1e6), takes_pushes=True)
+        direct.batch({"s": [{"k": 1, "ts": at(5)}, {"k": 1, "ts": at(15)}, {"k": 2, "ts": at(16)}]})
+        expected = [(1, 10), (1, 11), (2, None)]
+        assert rows(w, "SELECT s.k, v FROM s LEFT JOIN n ON s.k = n.k") == expected
+        assert rows(w, "SELECT s.k, v FROM n RIGHT JOIN s ON s.k = n.k") == expected
