@@ -193,3 +193,9 @@ def test_a_table_on_the_left_of_a_right_join_is_met_at_the_times_of_rows(tmp_pat
         expected = [(1, 10), (1, 11), (2, None)]
         assert rows(w, "SELECT s.k, v FROM s LEFT JOIN n ON s.k = n.k") == expected
         assert rows(w, "SELECT s.k, v FROM n RIGHT JOIN s ON s.k = n.k") == expected
+
+
+def test_a_query_of_tables_alone_is_explained_as_one_that_is_answered(tmp_path: Path) -> None:
+    with weir.open(tmp_path) as w:
+        w.table("n", "k int, v int", key="k")
+        assert "family: none, no stream is read" in w.explain("SELECT max(v) FROM n")
