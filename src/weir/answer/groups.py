@@ -152,6 +152,14 @@ def _sum(o: _Operands) -> str:
     return f"sum({o.distinct}{exact(o.aggregate.args[0], o.args[0])}){o.filter}"
 
 
+def _corr(o: _Operands) -> str:
+    """The covariance by both deviations; NULL where one of them is 0, or there is one row."""
+    x, y = (f"CAST({a} AS DOUBLE)" for a in o.args)
+    both = o.also(f"{o.args[0]} IS NOT NULL AND {o.args[1]} IS NOT NULL")
+    apart = " / ".join(f"nullif(stddev_pop({v}){both}, 0)" for v in (x, y))
+    return f"CASE WHEN count(*){both} > 1 THEN covar_pop({x}, {y}){both} / {apart} END"
+
+
 def _edge(function: str) -> Statement:
     """first and last: NULLs count unless they are skipped."""
 
@@ -192,7 +200,7 @@ STATEMENTS: dict[str, Statement] = {
     "stddev_pop": _of_doubles("stddev_pop"),
     "variance": _of_doubles("var_samp"),
     "var_pop": _of_doubles("var_pop"),
-    "corr": _of_doubles("corr"),
+    "corr": _corr,
     "covar_samp": _of_doubles("covar_samp"),
     "covar_pop": _of_doubles("covar_pop"),
     "count_if": lambda o: "count(*)" + o.also(o.args[0]),

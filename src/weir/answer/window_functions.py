@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weir.algebra.aggregates import AGGREGATES
 from weir.algebra.nodes import Aggregate, ColumnRef, Expression, WindowCall
@@ -125,15 +126,53 @@ def _shifted(statement: _Statement, call: WindowCall, nulls: str) -> pa.Array:
     function = call.function if distance >= 0 else {"lag": "lead", "lead": "lag"}[call.function]
     x = statement.column(call.args[0], "x")
     over = statement.over(by_rows=True)
+    if nulls and distance:
+        return _shifted_over_nulls(statement, call, abs(distance), function)
     if distance == 0:
         return statement.rows.column(call.args[0].name).combine_chunks()  # type: ignore[union-attr]  # a column
-    value = f"{function}({x}, {abs(distance)}){nulls} {over}"
+    value = f"{function}({x}, {abs(distance)}) {over}"
     there = f"{function}({PLACE}, {abs(distance)}) {over}"
     if len(call.args) < 2:
         return statement.run(value).column(0).combine_chunks()
     default = statement.column(call.args[1], "d")
-    missing = f"{value} IS NULL" if nulls else f"{there} IS NULL"
-    return statement.run(f"CASE WHEN {missing} THEN {default} ELSE {value} END").column(0).combine_chunks()
+    return statement.run(f"CASE WHEN {there} IS NULL THEN {default} ELSE {value} END").column(0).combine_chunks()
+
+
+def _shifted_over_nulls(statement: _Statement, call: WindowCall, distance: int, function: str) -> pa.Array:
+    """lag and lead that skip NULLs: the value that is so many values, not rows, away."""
+    order, begin = _laid_out(statement)
+    values = statement.rows.column(call.args[0].name).combine_chunks()  # type: ignore[union-attr]  # a column
+    there = values.is_valid().to_numpy(zero_copy_only=False)[order]
+    upto = np.cumsum(there)  # values up to each row, itself among them
+    found = order[there]  # their rows, partitions one after the other
+    count = np.append(0, upto)
+    end = np.searchsorted(begin, begin, side="right")
+    wanted = upto - there - distance if function == "lag" else upto + distance - 1
+    inside = (wanted >= count[begin]) if function == "lag" else (wanted < count[end])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.where(inside, found[np.where(inside, wanted, 0)] if len(found) else -1, -1)
+    moved = values.take(pa.array(place, mask=place < 0))
+    if len(call.args) < 2:
+        return moved
+    default = statement.rows.column(call.args[1].name).combine_chunks()  # type: ignore[union-attr]  # a column
+    return pc.if_else(pa.array(place < 0), default.cast(moved.type), moved)
+
+
+def _numbered(statement: _Statement) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each row in the order of its partition, from 1, and a number of the partition."""
+    call = statement.call
+    part = statement.over(by_rows=True, frame=False)
+    partition = "PARTITION BY " + ", ".join(statement.column(e, "p") for e in call.partition) if call.partition else ""
+    numbers = statement.run(f"row_number() {part}", f"min({PLACE}) OVER ({partition})")
+    number, which = (numbers.column(k).to_numpy().astype(np.int64) for k in (0, 1))
+    return number, which
+
+
+def _laid_out(statement: _Statement) -> tuple[np.ndarray, np.ndarray]:
+    """The rows, those of a partition side by side and in its order, and for each where its partition begins."""
+    number, which = _numbered(statement)
+    order = np.lexsort((number, which))
+    return order, np.searchsorted(which[order], which[order])
 
 
 def _aggregated(rows: pa.Table, call: WindowCall) -> pa.Array:
@@ -160,11 +199,7 @@ def _as_aggregate(call: WindowCall) -> Aggregate:
 def _listed(rows: pa.Table, call: WindowCall) -> pa.Array:
     """Any aggregate over any frame: the rows of each frame are listed, and grouped by the row that the frame is of."""
     statement = _Statement(rows, call)
-    part = statement.over(by_rows=True, frame=False)
-    partition = "PARTITION BY " + ", ".join(statement.column(e, "p") for e in call.partition) if call.partition else ""
-    numbers = statement.run(f"row_number() {part}", f"min({PLACE}) OVER ({partition})")
-    number = numbers.column(0).to_numpy().astype(np.int64)
-    which = numbers.column(1).to_numpy().astype(np.int64)
+    number, which = _numbered(statement)
     order = np.lexsort((number, which))  # rows of a partition side by side, in their order
     begin_of = np.searchsorted(which[order], which)  # where the partition of each row begins
     framed = _Statement(rows.append_column(_NUMBER, pa.array(number)), call)

@@ -39,7 +39,10 @@ def explain(query: Query, catalog: Catalog, classified: Classified, details: Map
     lines.append("updates: " + _MEANING[pattern_of(planned.root, catalog)])
     for scan in planned.sources:
         lines.append(f"source {scan.alias}: {_source(scan, catalog)}")
-    lines.append(f"family: {classified.family or 'none, it cannot be executed yet'}")
+    without = "none, it cannot be executed yet"
+    if classified.parts is not None and not classified.parts.cores:
+        without = "none, no stream is read: all is done when the answer is asked for"
+    lines.append(f"family: {classified.family or without}")
     if classified.parts is not None and not isinstance(classified.parts.finish, CoreRows):
         lines.append(f"finish: {finish_text(classified.parts.finish)}")
     lines += [f"refused by {family}: {reason}" for family, reason in classified.refusals]

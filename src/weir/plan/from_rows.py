@@ -250,6 +250,8 @@ class FromRows(ABC):
 
     def _outer(self, node: OuterJoin, conditions: Sequence[Expression], wanted: Sequence[ColumnRef]) -> Finish:
         """An outer join; conditions go down to the side whose rows are there whatever the other side has."""
+        if node.kind == "right" and _is_dated([node.left]):  # the version depends on the rows of the other side
+            node = OuterJoin("left", node.right, node.left, node.predicate)
         left, right = ({s.source for s in sources_in(side)} for side in (node.left, node.right))
         on = terms(node.predicate)
         keeps_left = node.kind not in ("right", "full")  # each of its rows meets what it would meet alone

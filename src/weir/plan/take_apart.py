@@ -16,12 +16,14 @@ from dataclasses import replace
 from weir.algebra.nodes import (
     Aggregate,
     Arithmetic,
+    Call,
     ColumnRef,
     Comparison,
     Derived,
     Distinct,
     Expression,
     GroupBy,
+    IsNull,
     Literal,
     Node,
     Ordered,
@@ -32,6 +34,7 @@ from weir.algebra.nodes import (
     WindowCall,
     children,
     conjunction,
+    disjunction,
     walk,
     with_children,
 )
@@ -163,8 +166,10 @@ class Apart(FromRows):
         """
         parts = [e for _, e in node.columns] + ([] if node.having is None else [node.having])
         rows, replaced = self._before_groups(node, rows, parts)
+        own = {source.source for source in sources_in(node.child)}
+        around = [ref for ref in refs_of(parts) if ref.source not in own]  # of the row around, so one value a group
         keys: dict[Expression, str] = {}  # what stood in a query in FROM may have made two keys one
-        for key in node.keys:
+        for key in (*node.keys, *around):
             keys.setdefault(_put(key, replaced), self.name("k"))
         aggregates: dict[Expression, str] = {}
         for e in parts:
@@ -177,7 +182,7 @@ class Apart(FromRows):
         below = self.computed(rows, [*columns, *((name, _own(name)) for name in carried)])
         grouped: Finish = Grouped(below, (*keys.values(), *carried), tuple(computed))
         known: dict[Expression, Expression] = {a: _own(name, a) for a, name in aggregates.items()}
-        known |= {key: _own(keys[_put(key, replaced)], key) for key in node.keys}
+        known |= {key: _own(keys[_put(key, replaced)], key) for key in (*node.keys, *around)}
         if node.having is not None:
             grouped, having = self.attached(grouped, _put_outermost(node.having, known))
             grouped = Kept(grouped, qualified(having))
@@ -284,10 +289,13 @@ class Apart(FromRows):
         place = self.name("r")
         call = WindowCall("row_number", (), (_own(number),), order, directions, None, INT)
         nth = ColumnRef(OWN, place, INT)
-        after = Literal(0, BIGINT) if node.offset is None else node.offset
+        # A parameter may be NULL, and then says nothing.
+        none = Literal(0, BIGINT)
+        after: Expression = none if node.offset is None else Call("coalesce", (node.offset, none), BIGINT)
         conditions: list[Expression] = [] if node.offset is None else [Comparison(">", nth, after)]
         if node.limit is not None:
-            conditions.append(Comparison("<=", nth, Arithmetic("+", node.limit, after, BIGINT)))
+            within = Comparison("<=", nth, Arithmetic("+", node.limit, after, BIGINT))
+            conditions.append(disjunction([IsNull(node.limit), within]))
         return Kept(Windowed(rows, ((place, call),)), conjunction(conditions))
 
 
@@ -301,11 +309,17 @@ def _put(e: Expression, replaced: _Replaced) -> Expression:
 
 
 def _put_outermost(e: Expression, replaced: _Replaced) -> Expression:
-    """The same, outermost first, also inside subqueries: a key may hold another one."""
+    """The same, outermost first: a key may hold another one.
+
+    Inside a subquery stand aggregates and constants of its own: there only what is made of columns is meant.
+    """
     if e in replaced:
         return replaced[e]
     if isinstance(e, Subquery):
-        e = replace(e, query=map_expressions(e.query, lambda inner: _put_outermost(inner, replaced)))
+        outer: _Replaced = {
+            key: value for key, value in replaced.items() if not isinstance(key, Aggregate) and refs_of([key])
+        }
+        e = replace(e, query=map_expressions(e.query, lambda inner: _put_outermost(inner, outer)))
     parts = children(e)
     return with_children(e, tuple(_put_outermost(part, replaced) for part in parts)) if parts else e
 

@@ -92,6 +92,7 @@ class Expressions:
         self.depth_max = depth_max
         self.scope = Scope()
         self.aliases: Mapping[str, Expression] = {}  # names of the select list, where they may be used
+        self.aliases_first = False  # whether they come before columns, as in ORDER BY
         self.windows: Mapping[str, exp.Window] = {}  # what the WINDOW clause names
         self.stretch: tuple[Expression, Expression] | None = None  # begin and end of what window(…) means
         self.subquery: Callable[[exp.Expr], tuple[Node, tuple[Column, ...]]] = self._no_query
@@ -245,7 +246,8 @@ class Expressions:
         name, qualifier = node.name, node.table or None
         if self.stretch is not None and (qualifier or name).lower() == "window":
             return self._edge_of_window(node, name if qualifier else "")
-        if qualifier is None and not self.scope.has(name) and name.lower() in self.aliases:
+        named = qualifier is None and name.lower() in self.aliases
+        if named and (self.aliases_first or not self.scope.has(name)):
             return self.aliases[name.lower()]
         if qualifier is None or self.scope.is_source_of(qualifier, name) or not self.scope.has(qualifier):
             return self.scope.resolve(name, qualifier)

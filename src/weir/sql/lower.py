@@ -35,6 +35,8 @@ from weir.sql.time_windows import calls_in, time_window
 from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
 
+SOURCES_MAX = 1_000  # of one query, with its names of WITH and views written out
+NAMES_DEEP_MAX = 64  # how many names of WITH and views may stand for one another
 _FRAME_LEVELS = 20  # more than there are between a statement and its expressions, and inside a column
 _ENDING = frozenset({"order", "limit", "offset", "with_"})  # parts that any statement may have
 _SELECT_PARTS = _ENDING | {
@@ -70,6 +72,7 @@ class _Lowering:
         self.parsed = parsed
         self.catalog = catalog
         self.numbered = 0
+        self.deep = 0  # names of WITH and views that are being written out
         self.named: Mapping[str, _With] = {}
         starts = dict(zip(parsed.params, parsed.param_starts, strict=True))
         self.expressions = Expressions(parsed.text, starts, param_types, parsed.depth_max, parsed.lists)
@@ -339,6 +342,7 @@ class _Lowering:
         hidden: list[Expression] = []
         shown = [e for _, e in columns]
         self.expressions.aliases = {name.lower(): e for name, e in columns}
+        self.expressions.aliases_first = True
         for item in order.expressions if order is not None else ():
             place = self._place(item.this, [name for name, _ in columns])
             if place is None:
@@ -352,14 +356,23 @@ class _Lowering:
                 place = everything.index(e)
             self._check_ordered([*shown, *hidden][place].type, item)
             keys.append((place, direction_of(item)))
-        self.expressions.aliases = {}
+        self.expressions.aliases, self.expressions.aliases_first = {}, False
         return tuple(keys), hidden
 
     # Sources.
 
     def number(self) -> int:
-        """A new source's number."""
+        """A new source's number.
+
+        A name that is used twice is written out twice, so a short text of names over names may be a giant.
+        """
         self.numbered += 1
+        if self.numbered > SOURCES_MAX:
+            raise self.fail(
+                f"the query reads more than {SOURCES_MAX:,} sources, its names of WITH and views written out",
+                self.parsed.ast,
+                "use fewer names twice, or split the query",
+            )
         return self.numbered - 1
 
     def relation(self, node: exp.Table) -> Source | None:
@@ -400,6 +413,18 @@ class _Lowering:
             for part in ("alias", "joins"):
                 inner.set(part, None)
             return self._statement(inner, 1, None)
+        if self.deep == NAMES_DEEP_MAX:
+            raise self.fail(
+                f"more than {NAMES_DEEP_MAX} names of WITH and views stand for one another", node, "split the query"
+            )
+        self.deep += 1
+        try:
+            return self._named(node)
+        finally:
+            self.deep -= 1
+
+    def _named(self, node: exp.Table) -> tuple[Node, tuple[Column, ...]]:
+        """What a name of WITH, or else a view, stands for."""
         if node.name.lower() not in self.named:
             return self._view(node)
         known = self.named[node.name.lower()]
@@ -437,7 +462,7 @@ class _Lowering:
         view = self.catalog.views[node.name.lower()]
         parsed = parse(view.sql, Settings())
         inner = _Lowering(replace(parsed, window=parsed.window or self.parsed.window), self.catalog, {})
-        inner.numbered = self.numbered
+        inner.numbered, inner.deep = self.numbered, self.deep
         found = inner._statement(parsed.ast, 0, None)
         self.numbered = inner.numbered
         return found
@@ -521,7 +546,8 @@ class _Lowering:
             if group is None and not has_aggregate and not in_having:
                 raise self.fail("HAVING needs GROUP BY or an aggregate", having, "use WHERE for conditions on rows")
             self._check_grouped(condition, keys, having)
-        items = [*_items(node, columns), *([node.args["order"]] * len(hidden) if hidden else [])]
+        beside = node.args.get("order") or node.args.get("qualify")  # what the hidden columns are of
+        items = [*_items(node, columns), *([beside] * len(hidden) if beside is not None else [])]
         for (_, e), item in zip(all_columns, items, strict=True):
             self._check_grouped(e, keys, item)
         return nodes.GroupBy(child, keys, all_columns, condition)

@@ -123,7 +123,19 @@ def _needs_over(e: Expressions, call: exp.Anonymous) -> Exception:
 # Aggregates.
 
 
-def _aggregated(e: Expressions, around: _Around) -> Expression:
+def _aggregated(e: Expressions, around: _Around, *, over: bool = False) -> Expression:
+    """The aggregate; with `over` of a window, over groups perhaps, and in the window's order.
+
+    Its operands are of rows: in ORDER BY, too, a name in them is a column first.
+    """
+    first, e.aliases_first = e.aliases_first, False
+    try:
+        return _aggregated_rows(e, around, over)
+    finally:
+        e.aliases_first = first
+
+
+def _aggregated_rows(e: Expressions, around: _Around, over: bool) -> Expression:
     function = AGGREGATE_NAMES[around.call.name.lower()]
     said = around.call.name.lower()
     given = list(around.call.expressions)
@@ -147,7 +159,7 @@ def _aggregated(e: Expressions, around: _Around) -> Expression:
         raise e.fail(f"{said}() does not compare {types.described(payload)}", around.call, types.TAKE_A_PART)
     condition = None if around.filter is None else e.condition(around.filter, "FILTER")
     for part in (*args, *(() if condition is None else (condition,))):
-        if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(part)):
+        if any(isinstance(p, WindowCall) or (isinstance(p, Aggregate) and not over) for p in walk(part)):
             raise e.fail("an aggregate cannot hold another aggregate", around.call)
     order, directions = _order(e, around.order)
     if distinct and order and order != args[:1]:
@@ -155,7 +167,7 @@ def _aggregated(e: Expressions, around: _Around) -> Expression:
     if around.order is not None and function.name != "listagg":
         raise e.fail(f"{said}() takes no WITHIN GROUP", around.order, "leave it out")
     found = Aggregate(function.name, args, distinct, type_, condition, order, directions, parameter)
-    return _ordered_by_time(e, found) if function.in_order and not distinct else found
+    return _ordered_by_time(e, found) if function.in_order and not distinct and not over else found
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -302,7 +314,7 @@ def _window_call(e: Expressions, function: WindowFunction, around: _Around, call
 
 
 def _windowed_aggregate(e: Expressions, around: _Around, call: WindowCall) -> Expression:
-    found = _aggregated(e, around)
+    found = _aggregated(e, around, over=True)
     assert isinstance(found, Aggregate)
     said = around.call.name.lower()
     if found.distinct or found.order:
