@@ -34,6 +34,9 @@ CLASSES = (
     r"[\w-]",
     "[A-Cb]",
     r"[^\n]",
+    "[^&]",
+    "[&a]",
+    r"[\w&]",
 )
 REPEATS = ("*", "+", "?", "{2}", "{1,2}", "*?", "+?", "??")
 
@@ -41,7 +44,7 @@ REPEATS = ("*", "+", "?", "{2}", "{1,2}", "*?", "+?", "??")
 def atom(rng: random.Random, depth: int) -> str:
     choice = rng.random()
     if choice < 0.4:
-        return rng.choice("abcA-é1 ")
+        return rng.choice("abcA-é1& ")
     if choice < 0.62:
         return rng.choice(CLASSES)
     if choice < 0.7:
@@ -70,11 +73,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def test_one_ampersand_in_brackets_is_a_character_and_two_are_an_intersection() -> None:
+    assert [regex_fault(pattern) for pattern in ("[^&]*", "[&a]", "[a&]", r"[\w&-]")] == [""] * 4
+    for pattern in ("[a&&b]", "[&&a]", "[a&&&b]"):
+        assert regex_fault(pattern) == r"in brackets write \& for '&'"
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", few_are_quick(range(8), quick=1, tested=1))
 def test_they_are_read_as_java_reads_them(spark: SparkSession, seed: int) -> None:
     rng = random.Random(f"regular expressions {seed}")
-    texts = ["".join(rng.choice("aabbcA-é1 \n\rC") for _ in range(rng.randint(0, 8))) for _ in range(120)]
+    texts = ["".join(rng.choice("aabbcA-é1& \n\rC") for _ in range(rng.randint(0, 8))) for _ in range(120)]
     rows = pa.table({"s": texts})
     asked: list[tuple[str, str, tuple[Literal, ...]]] = []
     for pattern in accepted(rng):

@@ -281,7 +281,7 @@ class _Reading:
             c = self.peek()
             if not c:
                 raise RegexFaultError("a '[' is never closed")
-            if c in "[]&" or (c == "^" and first and negated):
+            if c in "[]" or self.pattern.startswith("&&", self.at) or (c == "^" and first and negated):
                 raise RegexFaultError(f"in brackets write \\{c} for '{c}'")
             first = False
             self.at += 1
