@@ -252,6 +252,7 @@ class FromRows(ABC):
         """An outer join; conditions go down to the side whose rows are there whatever the other side has."""
         if node.kind == "right" and _is_dated([node.left]):  # the version depends on the rows of the other side
             node = OuterJoin("left", node.right, node.left, node.predicate)
+        _refuse_hidden_times(node)
         left, right = ({s.source for s in sources_in(side)} for side in (node.left, node.right))
         on = terms(node.predicate)
         keeps_left = node.kind not in ("right", "full")  # each of its rows meets what it would meet alone
@@ -299,6 +300,24 @@ def _query(root: Project, sources: tuple[Scan, ...], text: str) -> Query:
 
 def _numbers(unit: Sequence[Node]) -> set[int]:
     return {source.source for node in unit for source in sources_in(node)}
+
+
+def _refuse_hidden_times(node: OuterJoin) -> None:
+    """A table meets rows at their times: outer joins that keep its own rows, or hide it in a query, have none."""
+    keeps_right, keeps_left = node.kind in ("right", "full"), node.kind not in ("right",)
+    for side, is_kept in ((node.left, keeps_left), (node.right, keeps_right)):
+        other = node.right if side is node.left else node.left
+        if not _times_of(other) and not any(isinstance(s, Derived) for s in sources_in(other)):
+            continue  # tables among themselves are as of τ
+        table = next((s for s in scans(side) if s.is_table and not s.is_retroactive), None)
+        if table is None or _times_of(side):
+            continue
+        if is_kept and _is_dated([side]):
+            raise NoFinishError(
+                f"an outer join that keeps the rows of table '{table.relation}', which meets rows' times,"
+            )
+        if isinstance(side, Derived) and isinstance(side.child, Project):
+            raise NoFinishError(f"table '{table.relation}' in a query of its own beside an outer join")
 
 
 def _is_dated(unit: Sequence[Node]) -> bool:
