@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parent.parent
-SAID = {"alerts_from_files": "→ 2 readings", "trades_and_weather": "an hour later: [1, 1, 0]"}
+SAID = {
+    "alerts_from_files": "→ 2 readings",
+    "nexmark": "26 of 26 answers are Spark's",
+    "trades_and_weather": "an hour later: [1, 1, 0]",
+}
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
