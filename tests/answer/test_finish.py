@@ -159,6 +159,12 @@ def test_errors_speak_of_the_query_not_of_its_cores(tmp_path: Path) -> None:
             "SELECT name, sum(price) FILTER (WHERE price < 5) OVER () AS s FROM trade WHERE price > 2",
             [("b", 4.0), ("c", 4.0)],
         ),
+        (
+            "SELECT collect_list(price) AS l, array_agg(name) AS n FROM trade WHERE price < 9",
+            [([1.0, 4.0], ["a", "b"])],
+        ),
+        ("SELECT collect_set(area) AS s, size(collect_list(name)) AS n FROM trade", [(["n"], 3)]),
+        ("SELECT collect_list(price) FILTER (WHERE price > 99) AS l FROM trade", [([],)]),
         ("SELECT name FROM trade QUALIFY row_number() OVER (ORDER BY price DESC) = 1", [("c",)]),
         (
             "SELECT t.name, w.wind FROM trade t ASOF LEFT JOIN weather w ON t.area = w.area AND t.price >= w.wind",

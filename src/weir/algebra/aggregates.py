@@ -113,6 +113,12 @@ def _number_itself(types: Sequence[DataType]) -> DataType:
     return types[0]
 
 
+def _listed(types: Sequence[DataType]) -> DataType:
+    if types[0].kind in (Kind.PAYLOAD, Kind.INTERVAL):
+        raise MisfitError(f"a number, a text, a boolean or a time, got {types[0]}")
+    return schema.array(types[0])
+
+
 AGGREGATIONS = (
     Aggregation("count", _always(schema.BIGINT), takes_star=True),
     Aggregation("approx_count_distinct", _always(schema.BIGINT), takes_distinct=False),
@@ -133,6 +139,8 @@ AGGREGATIONS = (
     Aggregation("bit_and", _whole, takes_distinct=False),
     Aggregation("bit_or", _whole, takes_distinct=False),
     Aggregation("bit_xor", _whole, takes_distinct=False),
+    Aggregation("collect_list", _listed, also=("array_agg",), in_order=True),
+    Aggregation("collect_set", _listed, takes_distinct=False),
     Aggregation("listagg", _text, also=("string_agg",), parameters=("separator",), in_order=True),
     Aggregation("first", _first, also=("first_value",), takes_distinct=False, in_order=True, ignores_nulls=False),
     Aggregation("last", _first, also=("last_value",), takes_distinct=False, in_order=True, ignores_nulls=False),

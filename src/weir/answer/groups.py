@@ -111,6 +111,8 @@ def _prepared(aggregate: Aggregate, e: Expression, rows: pa.Table) -> pa.Array |
     assert isinstance(e, ColumnRef)
     if aggregate.function in ("min", "max") and e.type.kind is Kind.DOUBLE:
         return ordered_keys(rows.column(e.name))
+    if aggregate.function == "collect_list" and not aggregate.distinct:  # its values are as they came, −0 too
+        return rows.column(e.name).combine_chunks()
     return None
 
 
@@ -181,6 +183,12 @@ def _list(o: _Operands) -> str:
     return f"array_agg({o.args[0]} ORDER BY {o.args[0]} ASC)" + o.also(f"{o.args[0]} IS NOT NULL")
 
 
+def _array(o: _Operands) -> str:
+    once = o.aggregate.distinct or o.aggregate.function == "collect_set"
+    values = f"DISTINCT {o.args[0]} ORDER BY {o.args[0]}" if once else f"{o.args[0]} ORDER BY {o.order}"
+    return f"array_agg({values})" + o.also(f"{o.args[0]} IS NOT NULL")
+
+
 def _text(o: _Operands) -> str:
     return (
         f"array_agg({o.distinct}{o.args[0]}"
@@ -209,6 +217,8 @@ STATEMENTS: dict[str, Statement] = {
     "bit_and": _plain("bit_and"),
     "bit_or": _plain("bit_or"),
     "bit_xor": _plain("bit_xor"),
+    "collect_list": _array,
+    "collect_set": _array,
     "listagg": _text,
     "first": _edge("first_value"),
     "last": _edge("last_value"),
@@ -276,6 +286,12 @@ def _discrete(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
     return lists.values.take(pa.array(at, mask=at < 0))
 
 
+def _never_null(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
+    """The list of no values is empty."""
+    wanted = lists.cast(arrow_type(aggregate.type))
+    return pc.if_else(wanted.is_valid(), wanted, pa.scalar([], wanted.type))
+
+
 def _joined(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
     if aggregate.distinct:
         backwards = bool(aggregate.directions) and aggregate.directions[0].descending
@@ -294,4 +310,6 @@ _MENDED: dict[str, Mend] = {
     "percentile": _interpolated,
     "percentile_approx": _discrete,
     "listagg": _joined,
+    "collect_list": _never_null,
+    "collect_set": _never_null,
 }
