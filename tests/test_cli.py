@@ -44,7 +44,7 @@ def test_a_whole_session(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     assert changes[0] == '+ {"name": "a"}'
     assert changes[1].startswith("token 0:")
     assert "family: selection" in say("explain", folder, "0")
-    assert "cannot be executed yet" in say("explain", folder, "SELECT name FROM trade GROUP BY name")
+    assert "finish: " in say("explain", folder, "SELECT name, count(*) FROM trade GROUP BY name")
     say("drop", folder, "1", "2")
     assert [json.loads(line)["id"] for line in say("queries", folder).splitlines()] == [0]
     assert say("late", folder, "trade") == ""

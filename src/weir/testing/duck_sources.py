@@ -164,7 +164,7 @@ class Sources:
         if join.args.get("on") is not None:
             conditions.append(self.condition(join.args["on"], OracleScope(both, outer), env))
         if kind in ("SEMI", "ANTI"):
-            words, sources, shown = kind, left.sources, left.shown
+            words, sources, shown = kind, left.sources, merged(names, side, left, Joined("", (), ()))
         else:
             assert kind in ("", "INNER", "OUTER", "CROSS"), f"a {kind} join is not known"
             words, sources, shown = _SIDES[side], both.sources, merged(names, side, left, right)

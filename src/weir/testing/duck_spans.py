@@ -33,12 +33,17 @@ def is_span_call(e: exp.Expr) -> bool:
 
 
 def _calls(e: exp.Expr) -> list[exp.Anonymous]:
-    if is_span_call(e):
-        assert isinstance(e, exp.Anonymous)
-        return [e]
-    if isinstance(e, exp.Query):
-        return []
-    return [call for part in e.iter_expressions() for call in _calls(part)]
+    """The calls in an expression, but not in queries inside it; by a loop, because chains of AND are deep."""
+    found: list[exp.Anonymous] = []
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if is_span_call(part):
+            assert isinstance(part, exp.Anonymous)
+            found.append(part)
+        elif not isinstance(part, exp.Query):
+            stack.extend(part.iter_expressions())
+    return found
 
 
 def with_spans(joined: Joined, call: exp.Anonymous, translate: Callable[[exp.Expr], Scalar], name: str) -> Joined:

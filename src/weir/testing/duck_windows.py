@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from weir.algebra.schema import DATE, INTERVAL, TIMESTAMP
+from weir.algebra.schema import DATE, INTERVAL, Kind
 from weir.testing.constants import DAY_US, WHOLE, Scalar
 
 _WINDOW = {"this", "partition_by", "order", "spec", "over", "alias"}
@@ -78,7 +78,7 @@ def _frame(spec: exp.WindowSpec, bound_sql: Callable[[exp.Expr], str]) -> str:
 
 def _along(key: Scalar) -> str:
     """The key as a number that distances are added to."""
-    if key.type == TIMESTAMP:
+    if key.type.kind is Kind.TIMESTAMP:
         return f"epoch_us({key.sql})"
     if key.type == DATE:
         return f"CAST({key.sql} - DATE '1970-01-01' AS BIGINT)"

@@ -105,7 +105,8 @@ def merged(names: Sequence[str], side: str, left: Joined, right: Joined) -> tupl
     """What a join shows that merges columns of these names."""
     first = []
     for name in names:
-        ours, theirs = left.only(name), right.only(name)
+        ours = left.only(name)
+        theirs = right.only(name) if right.sources else ours  # a semi join shows its left side only
         spelt = next(n for n, _ in left.shown if n.lower() == name.lower())
         if side == "FULL":
             assert ours.type == theirs.type, f"{name} is {ours.type} and {theirs.type}"
