@@ -26,7 +26,7 @@ from weir.testing import differ
 from weir.testing.direct import DirectWeir
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
-SEEDS = range(4000, 4280)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(4000, 4002)
+SEEDS = range(4000, 4280)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(4002, 4004)
 COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 700
 WALL_US = START_US + SPAN_US
 CHOICES = ("auto", *STRATEGIES)
