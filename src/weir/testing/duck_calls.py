@@ -103,6 +103,12 @@ def _rounded(word: str) -> _Call:
     return call
 
 
+def _root(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
+    """Of a negative number it is NaN; DuckDB raises an error."""
+    x = _double(args[0])
+    return f"CASE WHEN {x} < 0 THEN CAST('nan' AS DOUBLE) ELSE sqrt({x}) END", DOUBLE
+
+
 def _of_text(pattern: str, type_: DataType = STRING) -> _Call:
     """`{}` stands for the text."""
     return lambda args, _: (pattern.format(_text(args[0])), type_)
@@ -197,6 +203,7 @@ _CALLS: dict[str, _Call] = {
     "floor": _rounded("floor"),
     "ceil": _rounded("ceil"),
     "round": _rounded("round"),
+    "sqrt": _root,
     "upper": _of_text("upper({})"),
     "lower": _of_text("lower({})"),
     "length": _of_text("CAST(length({}) AS INTEGER)", INT),
