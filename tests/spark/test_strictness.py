@@ -24,8 +24,8 @@ pytestmark = pytest.mark.spark
 TEXTS = 200_000 if os.environ.get("WEIR_SOAK") else 6_000
 SQL = Path(__file__).parents[1] / "sql"
 LANGUAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
-# Spark has no windows of streams, and no parameters in intervals.
-_OWN = re.compile(r"\bBEGIN\b.*|\[\s*(?:RANGE|ROWS|BEGIN)[^]]*\]", re.IGNORECASE | re.DOTALL)
+# Spark's SQL has no windows of streams, no ASOF joins, and no parameters in intervals.
+_OWN = re.compile(r"\bBEGIN\b.*|\[\s*(?:RANGE|ROWS|BEGIN)[^]]*\]|\bASOF\b", re.IGNORECASE | re.DOTALL)
 
 
 def corpus() -> list[str]:
