@@ -326,7 +326,7 @@ def test_changes_of_a_dataframe_that_say_nothing_are_set_aside(tmp_path: Path) -
     timed = w.table("timed", "k string, v bigint, since timestamp", key="k", time="since")
     deletes = [False, None, True, False]
     rows = {"k": ["a", "b", "x", None], "v": pa.array([1, 2, None, 3], pa.int32()), CHANGE_DELETES: deletes}
-    far = [0, 2**62 - 1, 2**62, -(2**62) + 1, -(2**62), -(2**63), None]
+    far = [0, ENDLESS_US - 1, ENDLESS_US, -ENDLESS_US + 1, -ENDLESS_US, -(2**63), None]
     since = pa.array(far, pa.int64()).cast(pa.timestamp("us", "UTC"))
     moments = {"k": [f"t{k}" for k in range(7)], "v": [*range(6), 9], CHANGE_DELETES: [False] * 7, "since": since}
     done = direct.batch({plain.changes.name: rows | {CHANGE_TIME: pa.nulls(4)}, timed.changes.name: moments})

@@ -204,7 +204,7 @@ class View:
     sql: str
 
 
-ENDLESS_US = 2**62  # later than all times; what has no end ends then
+ENDLESS_US = 2**61  # later than all times, also by the distance of two; what has no end ends then
 
 # Blanks keep these apart from all names that users give.
 CHANGES = " changes"  # behind the name of a table: that of the stream of its changes
@@ -215,6 +215,11 @@ CHANGE_TIME = "weir from"  # a column of changes, if the table has no time of it
 def is_changes(stream: str) -> bool:
     """Whether a stream's name is that of a table's changes."""
     return stream.endswith(CHANGES)
+
+
+def called(stream: str) -> str:
+    """What users call a stream; the changes of a table are the table to them."""
+    return stream.removesuffix(CHANGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,15 @@ class Catalog:
     def relation(self, name: str) -> Stream | Table | None:
         folded = name.lower()
         return self.streams.get(folded) or self.tables.get(folded)
+
+    def side(self, name: str) -> Stream:
+        """What a core reads under a name: a stream, or the changes of a table."""
+        folded = name.lower()
+        return self.streams.get(folded) or self.tables[called(folded)].changes
+
+    def has_side(self, name: str) -> bool:
+        folded = name.lower()
+        return folded in self.streams or (is_changes(folded) and called(folded) in self.tables)
 
     def fed(self) -> dict[str, Stream]:
         """Everything that rows come in for: the streams, and the changes of the tables."""

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import NOW, Expression, Query
-from weir.algebra.schema import TIMESTAMP, Stream, Table
+from weir.algebra.nodes import NOW, Expression, Query, Scan
+from weir.algebra.schema import TIMESTAMP, Stream, Table, called, is_changes
 from weir.answer import table_versions
 from weir.answer.finish import finished
 from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import EXAMINED_MAX, recompute
 from weir.answer.row_codes import less
-from weir.answer.views import Ids, View, missing, ordered, qualified, shown, table_of
+from weir.answer.table_versions import VersionRows
+from weir.answer.views import Ids, View, met, missing, ordered, qualified, shown, table_of
 from weir.answer.window import ANY, EVERYTHING, Cut, TimeDistance, apart, resolve
 from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
@@ -52,6 +53,7 @@ class StandingCore:
     seen: Seen
     constants: Mapping[str, object]
     registry_number: int
+    tables: Mapping[str, Table] = field(default_factory=dict)  # of the query, by lower-case name
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -131,12 +133,28 @@ class Answer:
     ids: Ids
 
 
-def cuts_at(core: StandingCore, state: State, tau_us: int) -> tuple[Cut, ...]:
-    """The cut of each source at τ; an error when one reaches below the rows that its stream keeps."""
+def views_at(core: StandingCore, files: Files, state: State, batch: int, tau_us: int | None) -> tuple[View, ...]:
+    """What each source shows at τ (None: at any time); an error when one reaches below the rows that its stream keeps.
+
+    Changes of tables are all there: what is shown of them, their lifetimes say.
+    """
     return tuple(
-        _checked(core, stream, resolve(scan.window, core.constants, tau_us, stream.keep_us), state, tau_us)
+        _view(core, scan, stream, files, state, batch, tau_us)
         for scan, stream in zip(core.query.sources, core.streams, strict=True)
     )
+
+
+def _view(
+    core: StandingCore, scan: Scan, stream: Stream, files: Files, state: State, batch: int, tau_us: int | None
+) -> View:
+    if is_changes(stream.name):
+        versions = VersionRows(files, core.tables[called(stream.name).lower()], state, batch)
+        return View(versions, EVERYTHING, versions.lifetimes, tau_us)
+    kept = KeptRows(files, stream, state, batch)
+    if tau_us is None:
+        return View(kept, EVERYTHING)
+    cut = resolve(scan.window, core.constants, tau_us, stream.keep_us)
+    return View(kept, _checked(core, stream, cut, state, tau_us))
 
 
 def _checked(core: StandingCore, stream: Stream, cut: Cut, state: State, tau_us: int) -> Cut:
@@ -154,15 +172,12 @@ def _checked(core: StandingCore, stream: Stream, cut: Cut, state: State, tau_us:
 
 def answer_at(core: StandingCore, files: Files, state: State, *, tau_us: int, batch: int) -> Answer:
     """The results of a core at (τ, batch), before projection."""
-    cuts = cuts_at(core, state, tau_us)
-    views = tuple(
-        View(KeptRows(files, stream, state, batch), cut) for stream, cut in zip(core.streams, cuts, strict=True)
-    )
+    views = views_at(core, files, state, batch, tau_us)
     active_from = state.matched_since(core.id, core.registry_number) if core.seen.is_matched else None
     if active_from is None or active_from > batch:
         return Answer(views, ordered(_recomputed(core, views)))
     by_side = matched(files, state, core.seen.family.channel, core.id, active_from, batch)
-    found = (_older(core, files, views, active_from), core.seen.by_source(by_side))
+    found = (_older(core, files, state, views, active_from), core.seen.by_source(by_side))
     ids = tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
     return Answer(views, ordered(shown(views, ids)))
 
@@ -171,11 +186,15 @@ def _recomputed(core: StandingCore, views: Sequence[View], batches_below: int | 
     limit = None if core.seen.is_matched else EXAMINED_MAX
     ids = recompute(core.condition, core.constants, views, batches_below=batches_below, examined_max=limit)
     assert ids is not None, "there was no limit"
-    return ids
+    return met(views, ids)
 
 
-def _older(core: StandingCore, files: Files, views: Sequence[View], active_from: int) -> Ids:
-    """Results of batches before the query's first one: evaluated at the first fetch, then read from the cache."""
+def _older(core: StandingCore, files: Files, state: State, views: Sequence[View], active_from: int) -> Ids:
+    """Results of batches before the query's first one: evaluated at the first fetch, then read from the cache.
+
+    What is kept serves all batches, so versions of tables hold as long as they did in the query's first batch: later
+    changes only make lifetimes shorter, and whoever shows results looks at these again.
+    """
     if any(not len(v.kept.batches) or v.kept.batches[0] >= active_from for v in views):
         return (np.empty(0, np.int64),) * len(views)
     path = f"cache/older/{core.id}.rows"
@@ -187,10 +206,11 @@ def _older(core: StandingCore, files: Files, views: Sequence[View], active_from:
             return _recomputed(core, views, active_from)
         if meta == about:
             return tuple(np.array(arrays[name]) for name in names)
+    at_first = views_at(core, files, state, active_from, None)
     ids = recompute(
         core.condition,
         core.constants,
-        [replace(view, cut=EVERYTHING) for view in views],
+        at_first,
         batches_below=active_from,
         apart=core.apart,
         results_max=OLDER_RESULTS_MAX,
@@ -199,6 +219,7 @@ def _older(core: StandingCore, files: Files, views: Sequence[View], active_from:
         with contextlib.suppress(StoreError):  # so that the next fetch does not try again
             save_arrays(files, path, {}, about | {"too_many": True})
         return _recomputed(core, views, active_from)
+    ids = met(at_first, ids)
     with contextlib.suppress(StoreError):  # a reader that cannot write caches can still read
         save_arrays(files, path, dict(zip(names, ids, strict=True)), about)
     return ids
@@ -287,7 +308,7 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
 def _earlier(core: StandingCore, files: Files, state: State, token: Token) -> Answer:
     """The results at a token. If a stream had no rows at all then, there are none, whatever has expired since."""
     if any(state.rows_at(stream.name, token.batch) == 0 for stream in core.streams):
-        views = tuple(View(KeptRows(files, stream, state, token.batch), EVERYTHING) for stream in core.streams)
+        views = views_at(core, files, state, token.batch, None)
         return Answer(views, (np.empty(0, np.int64),) * len(views))
     return answer_at(core, files, state, tau_us=token.tau_us, batch=token.batch)
 

@@ -61,13 +61,13 @@ class Library:
         constants = self._constants(group, id)
         parts = planned.classified.parts
         assert parts is not None, f"'{group.shape_text}' was registered, yet has no finish"
-        cores = [
-            StandingCore(id + k * group.count, id, core, seen, constants, group.number)
-            for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
-        ]
         catalog = self.catalog_log.known(group.catalog)
         read = {s.relation.lower() for s in planned.query.sources if s.is_table}
         tables = {name: catalog.tables[name] for name in read}
+        cores = [
+            StandingCore(id + k * group.count, id, core, seen, constants, group.number, tables)
+            for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
+        ]
         return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables)
 
     def planned(self, id: int) -> Planned:

@@ -18,6 +18,7 @@ from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.rebuild import rebuild
 from weir.answer.kept_rows import KeptRows
 from weir.answer.window import Cut
+from weir.store.lifetimes import Lifetimes
 
 Ids = tuple[np.ndarray, ...]  # int64[results], one array a source
 
@@ -28,24 +29,52 @@ class View:
 
     kept: KeptRows
     cut: Cut
+    lifetimes: Lifetimes | None = None  # of a table's changes, as known in batch N
+    tau_us: int | None = None  # as of when a retroactive table is seen; None: at any time
 
     def shown(self, rows: np.ndarray) -> np.ndarray:
         """Those of these ascending row ids that the window shows."""
         return self.kept.within(self.counted(rows), self.cut)
 
     def counted(self, rows: np.ndarray) -> np.ndarray:
-        """Those of these ascending row ids that a row-count window has; other windows have all of them."""
+        """Those of these ascending row ids that a row-count window has, or that hold; else all of them."""
+        if self.lifetimes is not None:
+            at_any_time = self.tau_us is None or not self.lifetimes.is_retroactive
+            holds = self.lifetimes.hold()[rows] if at_any_time else self.lifetimes.hold_at(rows, self.tau_us or 0)
+            return rows[holds]
         if self.cut.rows_max is None:
             return rows
         return np.intersect1d(rows, self.kept.last_rows_of(self.cut), assume_unique=True)
 
 
 def shown(views: Sequence[View], ids: Ids) -> Ids:
-    """The results all of whose rows are in their windows."""
+    """The results all of whose rows are in their windows, and of tables the versions that such rows meet."""
     there = np.ones(len(ids[0]), bool)
     for view, rows in zip(views, ids, strict=True):
         there &= np.isin(rows, view.shown(_distinct(rows)))
+    return met(views, tuple(rows[there] for rows in ids))
+
+
+def met(views: Sequence[View], ids: Ids) -> Ids:
+    """The results in which rows of streams meet the versions of tables that held at the newest row's time."""
+    dated = [k for k, v in enumerate(views) if v.lifetimes is not None and not v.lifetimes.is_retroactive]
+    if not dated or not len(ids[0]):
+        return ids
+    newest = np.maximum.reduce(
+        [_times(v, rows) for v, rows in zip(views, ids, strict=True) if v.lifetimes is None],
+    )
+    there = np.ones(len(newest), bool)
+    for k in dated:
+        lifetimes = views[k].lifetimes
+        assert lifetimes is not None, "it is a table's"
+        there &= lifetimes.meet(ids[k], newest)
     return tuple(rows[there] for rows in ids)
+
+
+def _times(view: View, rows: np.ndarray) -> np.ndarray:
+    """The times of rows in any order."""
+    distinct = _distinct(rows)
+    return np.asarray(view.kept.times(distinct)[np.searchsorted(distinct, rows)])
 
 
 def columns_of(source: int, view: View, rows: np.ndarray, expressions: Iterable[Expression]) -> pa.Table:

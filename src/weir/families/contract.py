@@ -9,7 +9,9 @@ selection is a join of one side, without partners.
                    Recent rows, if any are given, decide how cores are reached, never what they match
     build_rows,    a row segment of one side: kept rows, in the orders and with the attributes that query segments
       open_rows    ask for
-    match          new rows of one side × row segments of the other sides × a query segment → results
+    match          new rows of one side × row segments of the other sides × a query segment → results. A table is a side
+                   whose rows are its changes; those that rows of streams cannot meet, by their lifetimes, may be left
+                   out, because whoever shows results looks at lifetimes again
 
 Checked by the battery in tests/families/test_contract.py for every form, and by the oracles: `match` gives each
 result once, whichever side came last; slots ascend within an event; over budget it gives counts instead of results.
@@ -35,6 +37,7 @@ from weir.index.digests import Foreseen
 from weir.index.meeting.index_contract import AUTO
 from weir.index.meeting.index_contract import Tuning as Tuning  # part of this contract too
 from weir.settings import Settings
+from weir.store.lifetimes import Lifetimes
 from weir.values.codec import canonical
 
 
@@ -164,6 +167,7 @@ class Encounter(NamedTuple):
     muted: np.ndarray  # uint8[n_slots]: 1 for cores whose results are not wanted
     left: Callable[[], int]  # how many results may still be written
     tuning: Tuning = AUTO
+    lifetimes: Sequence[Lifetimes | None] = ()  # for each side that is a table's: how long its changes hold
 
 
 class QuerySegment(Stored, Protocol):

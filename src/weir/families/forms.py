@@ -33,8 +33,8 @@ class TakenForm:
 
 def take(core: Query, catalog: Catalog) -> TakenForm:
     """The first form that takes a core."""
-    streams = (catalog.streams.get(scan.relation.lower()) for scan in core.sources)
-    return _take(core, tuple(s for s in streams if s is not None), tuple(form.name for form in FORMS))
+    streams = tuple(catalog.side(scan.relation) for scan in core.sources if catalog.has_side(scan.relation))
+    return _take(core, streams, tuple(form.name for form in FORMS))
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ from functools import lru_cache
 
 from weir.algebra.nodes import Node, Project, Query, Subquery, WindowCall, walk
 from weir.algebra.rebuild import inputs, row_expressions
+from weir.algebra.schema import is_changes
 from weir.plan.drop_distinct import drop_distinct
 from weir.plan.finishes import CoreRows, Finish, Together
 from weir.plan.from_rows import NoFinishError, is_plain_from, now_in
@@ -39,8 +40,13 @@ class Cores:
 
     @property
     def is_additive(self) -> bool:
-        """Whether every result of a core is a row of the answer, whatever other results there are."""
-        return _is_additive(self.finish) and not any(now_in(e) for core in self.cores for e in _columns(core))
+        """Whether every result of a core is a row of the answer, and two results the same row only by chance.
+
+        A table may change a row into one that is equal.
+        """
+        has_tables = any(is_changes(scan.relation) for core in self.cores for scan in core.sources)
+        is_plain = not has_tables and not any(now_in(e) for core in self.cores for e in _columns(core))
+        return is_plain and _is_additive(self.finish)
 
 
 def cores_of(query: Query) -> Cores:

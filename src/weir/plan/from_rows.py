@@ -1,16 +1,17 @@
 """The rows of a FROM for which its conditions are true: cores over streams, and a finish that joins the rest with them.
 
 Streams that conditions connect are one core, with every condition over them, and its families find the rows as they
-come. Queries in FROM, tables and outer joins are joined with the cores' results when an answer is asked for; conditions
-go down to the input that they are about. A table that is not retroactive is joined last: its version is the one
-that is valid at the time of the newest stream row beside it.
+come. So are tables that an equality connects with them: a core reads a table's changes, and whoever shows its results
+looks at their lifetimes. Queries in FROM, other tables and outer joins are joined with the cores' results when an
+answer is asked for; conditions go down to the input that they are about. A table that is not retroactive is joined
+last: its version is the one that is valid at the time of the newest stream row beside it.
 """
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from weir.algebra.nodes import (
@@ -39,10 +40,13 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.nodes import OneRow as NoFrom
 from weir.algebra.rebuild import columns_inside, map_expressions, rebuild, rebuild_node, scans, sources_in, subqueries
-from weir.algebra.schema import BOOLEAN, TIMESTAMP, Column
+from weir.algebra.schema import BOOLEAN, CHANGES, INTERVAL, TIMESTAMP, Column, Kind
+from weir.boxes.attributes import params_of
+from weir.families.joins.join_keys import has_keys
 from weir.plan.finishes import OWN, Computed, CoreRows, Finish, Kept, OneRow, Paired, Versions, qualified, spelt
 
 SOURCES_MAX = 6  # of one core
+NO_TIME = Literal(0, INTERVAL)
 LIFETIME = ("valid from", "valid to")  # columns of a table's versions: no column of a user has a blank
 
 
@@ -183,7 +187,7 @@ class FromRows(ABC):
     def _joined(self, sources: Sequence[Node], conditions: Sequence[Expression], wanted: Sequence[ColumnRef]) -> Finish:
         """Inputs of an inner join. Streams that conditions connect are a core; the rest is joined with them after."""
         times = [time for node in sources for time in _times_of(node)]
-        units = _units(sources, conditions)
+        units = _units(sources, conditions, len(times))
         dated = [unit for unit in units if _is_dated(unit) and times]
         units = [unit for unit in units if unit not in dated] + dated
         left = list(conditions)
@@ -240,7 +244,7 @@ class FromRows(ABC):
         predicate = conjunction(list(conditions)) if conditions else None
         child: Node
         if len(sources) > 1:
-            child = Join(tuple(sources), predicate)
+            child = Join(tuple(_changes_of(s) if s.is_table else s for s in sources), predicate)
         else:
             child = sources[0] if predicate is None else Select(sources[0], predicate)
         columns: tuple[tuple[str, Expression], ...] = tuple((spelt(ref.source, ref.name), ref) for ref in wanted)
@@ -325,24 +329,58 @@ def _is_dated(unit: Sequence[Node]) -> bool:
     return len(unit) == 1 and isinstance(unit[0], Scan) and unit[0].is_table and not unit[0].is_retroactive
 
 
-def _units(sources: Sequence[Node], conditions: Sequence[Expression]) -> list[list[Node]]:
-    """Streams that conditions connect are one unit, of at most `SOURCES_MAX`; everything else is one by itself."""
+def _units(sources: Sequence[Node], conditions: Sequence[Expression], times: int) -> list[list[Node]]:
+    """Streams that conditions connect are one unit, of at most `SOURCES_MAX`; everything else is one by itself.
+
+    Where all rows with times, so many as `times`, are of one unit, tables that equalities connect with it belong to it.
+    """
     streams = [s for s in sources if isinstance(s, Scan) and not s.is_table]
     links = [found for c in conditions if len(found := sources_of(c)) == 2]
     units: list[list[Node]] = []
     waiting = list(streams)
     while waiting:
-        unit: list[Node] = [waiting.pop(0)]
-        reached = _numbers(unit)
-        while len(unit) < SOURCES_MAX:
-            near = next((s for s in waiting if any(s.source in link and link & reached for link in links)), None)
-            if near is None:
-                break
-            waiting.remove(near)
-            unit.append(near)
-            reached.add(near.source)
-        units.append(sorted(unit, key=streams.index))  # type: ignore[arg-type]  # all of a unit are streams
-    return units + [[s] for s in sources if s not in streams]
+        unit = _reached([waiting.pop(0)], waiting, links)
+        units.append([*sorted(unit, key=streams.index)])
+    if len(units) == 1 and len(units[0]) == times:
+        tables = [s for s in sources if isinstance(s, Scan) and s.is_table and _fits(s, streams)]
+        units = [[*_reached(list(streams), tables, list(_equalities(conditions)))]]
+    inside = [s for unit in units for s in unit]
+    return units + [[s] for s in sources if s not in inside]
+
+
+def _reached(unit: list[Scan], waiting: list[Scan], links: Sequence[set[int]]) -> list[Scan]:
+    """A unit with what links connect with it, one by one; these wait no longer."""
+    reached = _numbers(unit)
+    while len(unit) < SOURCES_MAX:
+        near = next((s for s in waiting if any(s.source in link and link & reached for link in links)), None)
+        if near is None:
+            break
+        waiting.remove(near)
+        unit.append(near)
+        reached.add(near.source)
+    return unit
+
+
+def _equalities(conditions: Sequence[Expression]) -> Iterator[set[int]]:
+    """The sources of each condition by whose values rows of two sources can be looked up from each other."""
+    for term in conditions:
+        if isinstance(term, Comparison) and term.op == "=" and not params_of(term):
+            left, right = sources_of(term.left), sources_of(term.right)
+            is_plain = not any(of.type.kind is Kind.PAYLOAD for of in walk(term) if isinstance(of, ColumnRef))
+            is_between = len(left) == len(right) == 1 and left != right
+            if is_between and is_plain and has_keys(term.left.type, term.right.type):
+                yield left | right
+
+
+def _fits(table: Scan, streams: Sequence[Scan]) -> bool:
+    """Whether a version that ended before a row's time is never shown beside the row: no window ends after τ."""
+    ends = [s.window.end for s in streams if s.window.rows is None and s.window.end is not None]
+    return not table.is_retroactive or all(end.relative and end.offset_us == NO_TIME for end in ends)
+
+
+def _changes_of(table: Scan) -> Scan:
+    """A table as a side of a core."""
+    return replace(table, relation=table.relation + CHANGES, is_table=False)
 
 
 def _next(units: Sequence[list[Node]], there: set[int], conditions: Sequence[Expression]) -> list[Node]:

@@ -73,7 +73,6 @@ class _Batch:
     plan: Plan
     rows: tuple[RowFile, ...]
     catalog: Catalog
-    slices: tuple[tuple[RowRange, ...], ...]
 
     def concerns(self, of: FamilyRef) -> bool:
         return any(f.stream in of.family.streams for f in self.rows)
@@ -129,13 +128,9 @@ class TaskJobs(ABC):
 
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: np.ndarray) -> MatchReport:
         started = time.perf_counter()
-        rows = tuple(
-            f for f in rows if not is_changes(f.stream)
-        )  # what tables hold is looked up when queries are asked
-        slices = cut_rows(rows, self.slices)
-        if not slices:
+        if not rows:
             return MatchReport((), 0, {})
-        batch = _Batch(plan, rows, catalog, slices)
+        batch = _Batch(plan, rows, catalog)
         for _ in range(ATTEMPTS):
             reports, failures = self._run_whole(batch, demoted)
             if not failures:
@@ -213,8 +208,7 @@ class TaskJobs(ABC):
                 self.partners.forget(found)
 
     def _partners_of(self, of: FamilyRef, batch: _Batch) -> PartnerRefs:
-        streams = [batch.catalog.streams[name.lower()] for name in of.family.streams]
-        return self.partners.prepare(of, streams, self.context.state, batch.rows)
+        return self.partners.prepare(of, batch.catalog, self.context.state, batch.rows)
 
     def _require_whole(self, prepared: Prepared, met: Sequence[_Met], error: Exception | None = None) -> None:
         """_DamagedError unless all files that tasks read are whole; those that are not are forgotten."""
@@ -256,7 +250,8 @@ class TaskJobs(ABC):
             return False
 
     def _is_matched(self, batch: _Batch, met: Sequence[_Met]) -> bool:
-        reports = self.run_match(self._match_task(batch, met, is_trial=True))
+        task = self._match_task(batch, met, is_trial=True)
+        reports = self.run_match(task) if task.slices else []
         return not any(r["failed"] for r in reports)
 
     def _crashing(self, batch: _Batch, met: Sequence[_Met], muted: np.ndarray) -> list[Failure]:
@@ -277,21 +272,26 @@ class TaskJobs(ABC):
 
     def _match_task(self, batch: _Batch, met: Sequence[_Met], *, is_trial: bool = False) -> MatchTask:
         settings = self.context.settings
-        rows_count = sum(f.count for f in batch.rows)
-        slices = batch.slices
+        of_streams = [f for f in batch.rows if not is_changes(f.stream)]
+        read = {name for of, _ in met for name in of.family.streams}
+        slices = cut_rows(
+            [*of_streams, *(f for f in batch.rows if is_changes(f.stream) and f.stream in read)], self.slices
+        )
+        share = settings.demote_share * sum(f.count for f in of_streams)
         families = []
         for of, found in met:
-            streams = tuple(batch.catalog.streams[name.lower()] for name in of.family.streams)
+            streams = tuple(batch.catalog.side(name) for name in of.family.streams)
             partners = tuple(found.met(side) for side in range(len(streams)))
-            families.append(FamilyTask(of.form, of.family.name, of.family.channel, streams, of.segments, partners))
+            names = of.form, of.family.name, of.family.channel
+            families.append(FamilyTask(*names, streams, of.segments, partners, found.lifetimes))
         return MatchTask(
             location=self.context.files.location,
             batch=batch.plan.batch,
             slices=slices,
             families=tuple(families),
-            pairs_max=max(1, settings.pairs_per_batch_max // len(slices)),
+            pairs_max=max(1, settings.pairs_per_batch_max // max(1, len(slices))),
             # Half of an even share, so that a query that is heavy over all slices is named even if these differ.
-            heavy_min=max(1, int(max(settings.demote_pairs_min, settings.demote_share * rows_count) / len(slices) / 2)),
+            heavy_min=max(1, int(max(settings.demote_pairs_min, share) / max(1, len(slices)) / 2)),
             tuning=Tuning(settings.join_strategy, self.partners.costs),
             kernels=self.segments.kernels(batch.plan.registry, batch.catalog),
             is_trial=is_trial,

@@ -30,6 +30,7 @@ from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
+from weir.store.lifetimes import read_lifetimes
 from weir.store.matches import Piece, write_matches
 from weir.store.row_files import read_table, times_us
 
@@ -75,6 +76,7 @@ class FamilyTask:
     streams: tuple[Stream, ...]  # by side
     segments: tuple[SegmentRef, ...]
     partners: tuple[tuple[tuple[str, ...], ...], ...]  # files, by the events' side and then by the partners' side
+    lifetimes: tuple[str | None, ...] = ()  # by side, of tables' changes: the file that says how long each holds
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class _Slice:
 
     def match(self, rows: RowRange) -> None:
         """Match some new rows of one file with every family that reads their stream."""
+        if not any(stream.name == rows.stream for of in self.task.families for stream in of.streams):
+            return
         table = read_table(self.files, rows.path).slice(rows.start, rows.count)
         row_ids = np.arange(rows.first_row, rows.first_row + rows.count, dtype=np.int64)
         for number, of in enumerate(self.task.families):
@@ -139,9 +143,11 @@ class _Slice:
     def _match(self, number: int, of: FamilyTask, side: int, new: NewRows) -> None:
         """Match new rows of one side with the partners they meet."""
         partners = [[self._rows_of(of, path) for path in paths] for paths in of.partners[side]]
+        lifetimes = [None if path is None else read_lifetimes(self.files, path) for path in of.lifetimes]
         for ref in of.segments:
             segment, muted = self._segment_of(of, ref)
-            for found in segment.match(Encounter(side, new, partners, muted, self._left, self.task.tuning)):
+            asked = Encounter(side, new, partners, muted, self._left, self.task.tuning, lifetimes)
+            for found in segment.match(asked):
                 if isinstance(found, OverBudget):
                     self._count(ref.path, segment.ids, found.counts)
                     self.over = True

@@ -6,7 +6,8 @@
     time            the event's time
     partner_stream, partner_row    the row that the event was joined with, the first of several; NULL for a selection
     partners        all rows that the event was joined with (stream, row), by side; NULL for a selection
-    <stream>        a struct for each stream that occurs, with the columns of its row; NULL where it has no part
+    <stream>        a struct for each stream that occurs, with the columns of its row; NULL where it has no part. A
+                    table is a stream of its versions here: they come when they are put in, and are partners of rows
     <stream>_partner    the second row of the same stream, there if a join of a stream with itself matched; then
                     <stream>_partner2, … for a third and further ones. The event comes first, partners by side
 
@@ -21,20 +22,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from weir.algebra.ddl import spark_type
-from weir.algebra.schema import Stream
+from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, Column, Stream, called
 from weir.runtime.loop import Context
 from weir.store.files import Files, open_files
 from weir.store.ledger import Done
+from weir.store.lifetimes import read_lifetimes
 from weir.store.matches import CHANNEL, channels_of, read_matches
 from weir.store.registry import GroupRef
 from weir.store.row_files import arrow_schema, read_table, times_us
+from weir.store.table_history import lifetimes_file, paths_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +63,12 @@ class _Rows:
     paths: tuple[str, ...]
     first_rows: np.ndarray  # int64[files]
     end_rows: np.ndarray  # int64[files]
+    lifetimes: str | None = None  # of a table's changes: the file that says how long each holds, as of the batch
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that users have given it."""
+        return [c for c in self.stream.columns if c.name not in (CHANGE_DELETES, CHANGE_TIME)]
 
     def take(self, files: Files, rows: np.ndarray, opened: dict[str, pa.Table]) -> pa.Table:
         """The rows with these ids, in this order; all NULL where a row is gone."""
@@ -114,6 +123,16 @@ class _Block:
     partner_streams: tuple[str, ...] = ()
     partners: tuple[np.ndarray, ...] = ()
 
+    @property
+    def sides(self) -> list[tuple[str, np.ndarray]]:
+        """The event's stream and rows, then those of the partners."""
+        return [(self.stream, self.rows), *zip(self.partner_streams, self.partners, strict=True)]
+
+    def where(self, holds: np.ndarray) -> _Block:
+        """Some of the matches."""
+        partners = tuple(rows[holds] for rows in self.partners)
+        return replace(self, cores=self.cores[holds], rows=self.rows[holds], partners=partners)
+
 
 def matches_frame(session: SparkSession, context: Context, done: Done, slices: int) -> DataFrame:
     """The matches of a done batch, with the columns that the head of this file lists."""
@@ -133,9 +152,7 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
                     yield _with_rows(files, block, owners, places, structs, opened)
 
     head = ", ".join(f"{name} {type_}" for name, type_ in HEAD.items())
-    fields = {
-        name: ",".join(f"`{c.name}`:{spark_type(c.type)}" for c in rows.stream.columns) for name, rows in places.items()
-    }
+    fields = {name: ",".join(f"`{c.name}`:{spark_type(c.type)}" for c in rows.columns) for name, rows in places.items()}
     ddl = head + "".join(f", `{column}` struct<{fields[name]}>" for (name, _), column in structs.items())
     n = max(1, min(slices, len(paths)))
     return session.range(0, len(paths), 1, n).mapInArrow(read, ddl)
@@ -151,7 +168,7 @@ def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str,
     wanted += [(name, k) for name, count in most.items() for k in range(1, count)]
     taken, found = set(HEAD), {}
     for name, k in wanted:
-        column = name if k == 0 else f"{name}_partner" if k == 1 else f"{name}_partner{k}"
+        column = called(name) + ("" if k == 0 else "_partner" if k == 1 else f"_partner{k}")
         while column.lower() in taken:
             column += "_"
         taken.add(column.lower())
@@ -164,7 +181,9 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows
     joined = {name for channel in channels for name in channel.split(CHANNEL)}
     found = {}
     # The plan's catalog, not the newest: a stream of this batch may have been dropped since.
-    for stream in context.catalog_log.read(context.state.catalog).streams.values():
+    catalog = context.catalog_log.read(context.state.catalog)
+    tables = [t for t in catalog.tables.values() if t.changes.name in joined]
+    for stream in (*catalog.streams.values(), *(t.changes for t in tables)):
         files = {f.path: (f.first_row, f.first_row + f.count) for f in done.rows if f.stream == stream.name}
         if stream.name in joined:
             kept = context.state.row_files(stream.name)
@@ -174,6 +193,11 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows
             ordered = sorted(files, key=lambda path: files[path])
             spans = np.array([files[path] for path in ordered], np.int64).reshape(-1, 2)
             found[stream.name] = _Rows(stream, tuple(ordered), spans[:, 0].copy(), spans[:, 1].copy())
+    for table in tables:
+        paths = paths_of(table, context.state, done.batch)
+        if paths:
+            lifetimes = lifetimes_file(context.files, table, paths)
+            found[table.changes.name] = replace(found[table.changes.name], lifetimes=lifetimes)
     return found
 
 
@@ -197,28 +221,47 @@ def _with_rows(
     opened: dict[str, pa.Table],
 ) -> pa.RecordBatch:
     """A block with its rows beside it."""
+    taken = [places[name].take(files, rows, opened) for name, rows in block.sides]
+    holds = _met(files, block, places, taken)
+    if holds is not None:
+        block, taken = block.where(holds), [rows.filter(pa.array(holds)) for rows in taken]
     count = len(block.rows)
-    events = places[block.stream].take(files, block.rows, opened)
-    filled = {(block.stream, 0): events}
-    seen = Counter([block.stream])
-    for name, rows in zip(block.partner_streams, block.partners, strict=True):
-        filled[name, seen[name]] = places[name].take(files, rows, opened)
+    filled: dict[tuple[str, int], pa.Table] = {}
+    seen: Counter[str] = Counter()
+    for (name, _), rows in zip(block.sides, taken, strict=True):
+        filled[name, seen[name]] = rows
         seen[name] += 1
-    first = block.partner_streams[0] if block.partner_streams else None
+    first = called(block.partner_streams[0]) if block.partner_streams else None
     queries, cores = owners.split(block.cores)
     columns = [
         pa.array(queries),
         pa.array(cores, pa.int32()),
-        pa.repeat(block.stream, count),
+        pa.repeat(called(block.stream), count),
         pa.array(block.rows),
-        times_us(events, places[block.stream].stream).cast(pa.timestamp("us", "UTC")),
+        times_us(taken[0], places[block.stream].stream).cast(pa.timestamp("us", "UTC")),
         pa.repeat(pa.scalar(first, pa.string()), count),
         pa.array(block.partners[0]) if block.partners else pa.nulls(count, pa.int64()),
         _partners(block),
     ]
     for name, k in structs:
-        columns.append(_struct(filled.get((name, k)), places[name].stream, count))
+        columns.append(_struct(filled.get((name, k)), places[name], count))
     return pa.RecordBatch.from_arrays(columns, names=[*HEAD, *structs.values()])
+
+
+def _met(files: Files, block: _Block, places: Mapping[str, _Rows], taken: Sequence[pa.Table]) -> np.ndarray | None:
+    """In which matches rows of streams meet versions of tables, as far as the batch knows; None: in all."""
+    sides = [(places[name], rows) for name, rows in block.sides]
+    dated = [(read_lifetimes(files, of.lifetimes), rows) for of, rows in sides if of.lifetimes is not None]
+    if not dated:
+        return None
+    of_streams = [(of, table) for (of, _), table in zip(sides, taken, strict=True) if of.lifetimes is None]
+    # A row that expired in the meantime is older than the others.
+    times = [times_us(table, of.stream).fill_null(-ENDLESS_US).to_numpy() for of, table in of_streams]
+    newest = np.maximum.reduce(times)
+    holds = np.ones(len(block.rows), bool)
+    for lifetimes, rows in dated:
+        holds &= lifetimes.meet(rows, newest)
+    return None if holds.all() else holds
 
 
 def _partners(block: _Block) -> pa.Array:
@@ -227,7 +270,7 @@ def _partners(block: _Block) -> pa.Array:
     fields = [pa.field("stream", pa.string()), pa.field("row", pa.int64())]
     if not width:
         return pa.nulls(count, pa.list_(pa.struct(fields)))
-    names = pa.array(list(block.partner_streams)).take(pa.array(np.tile(np.arange(width), count)))
+    names = pa.array([called(name) for name in block.partner_streams]).take(pa.array(np.tile(np.arange(width), count)))
     rows = pa.array(np.stack(block.partners, axis=1).ravel())
     ends = np.arange(count + 1, dtype=np.int32) * width
     return pa.ListArray.from_arrays(
@@ -235,11 +278,11 @@ def _partners(block: _Block) -> pa.Array:
     )
 
 
-def _struct(table: pa.Table | None, stream: Stream, count: int) -> pa.Array:
+def _struct(table: pa.Table | None, of: _Rows, count: int) -> pa.Array:
     """Rows as one column; NULL where there is none. Every row has a time, so a row without a time is none."""
-    fields = list(arrow_schema(stream.columns))
+    fields = list(arrow_schema(of.columns))
     if table is None:
         return pa.nulls(count, pa.struct(fields))
-    arrays = [c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for c in table.columns]
-    gone = arrays[table.column_names.index(stream.time)].is_null()
+    gone = table.column(of.stream.time).combine_chunks().is_null()
+    arrays = [table.column(c.name).combine_chunks() for c in of.columns]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=gone)

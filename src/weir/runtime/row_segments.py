@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, walk
-from weir.algebra.schema import Stream
+from weir.algebra.schema import Catalog, Stream, called, is_changes
 from weir.families.contract import Needs, NewRows
 from weir.families.forms import form_named
 from weir.index.jit import source_hash
@@ -37,6 +37,7 @@ from weir.store.files import Files, short_name, unique
 from weir.store.ledger import RowFile
 from weir.store.row_files import read_table, times_us
 from weir.store.state import RowFiles, State
+from weir.store.table_history import lifetimes_file
 from weir.values.codec import canonical
 
 FOLDER = "cache/partners"
@@ -96,9 +97,11 @@ class PartnerRefs:
 
     old: tuple[tuple[str, ...], ...]
     passing: tuple[tuple[str, ...], ...]  # rows of the batch itself, deleted when it is matched
+    lifetimes: tuple[str | None, ...]  # of sides that are tables': how long their changes hold, as of the batch
 
     def paths(self) -> list[str]:
-        return [path for of_side in (*self.old, *self.passing) for path in of_side]
+        rows = [path for of_side in (*self.old, *self.passing) for path in of_side]
+        return [*rows, *(path for path in self.lifetimes if path is not None)]
 
     def met(self, side: int) -> tuple[tuple[str, ...], ...]:
         """The files that events of one side meet, by the files' side: old rows, and new ones of the sides before."""
@@ -116,6 +119,7 @@ class PartnerSegments:
         self.settings = settings
         self.say = say or (lambda _: None)
         self._tiers: dict[str, list[_Tier]] = {}  # by folder
+        self._lifetimes_of: dict[str, str] = {}  # by the name of a table's changes: the newest file
         self._swept = False
         self._engine = source_hash()  # part of every name: what another version laid out is never read
         self.costs = load(files)  # the weights by which strategies are chosen
@@ -127,11 +131,12 @@ class PartnerSegments:
             for tier in self._tiers.pop(folder):
                 self.files.delete(tier.path)
 
-    def prepare(self, of: FamilyRef, streams: Sequence[Stream], state: State, new: Sequence[RowFile]) -> PartnerRefs:
+    def prepare(self, of: FamilyRef, catalog: Catalog, state: State, new: Sequence[RowFile]) -> PartnerRefs:
         """Partner files of a family for a batch with the row files `new`, which `state` does not know yet.
 
-        `streams` are those of the sides. Rows of a side are prepared if any other side has new ones.
+        Rows of a side are prepared if any other side has new ones.
         """
+        streams = [catalog.side(name) for name in of.family.streams]
         if not self._swept:  # files of an earlier process are other tiers, or rows of a batch that it did not finish
             self._swept = True
             self._sweep()
@@ -148,7 +153,22 @@ class PartnerSegments:
                 path = f"{PASSING}/{unique()}{SUFFIX}"
                 self._build(path, of, side, stream, [(f.path, f.first_row) for f in fresh])
                 passing[-1] = (path,)
-        return PartnerRefs(tuple(old), tuple(passing))
+        lifetimes = tuple(self._lifetimes(stream, catalog, state, new) for stream in streams)
+        return PartnerRefs(tuple(old), tuple(passing), lifetimes)
+
+    def _lifetimes(self, side: Stream, catalog: Catalog, state: State, new: Sequence[RowFile]) -> str | None:
+        """The file that says how long changes of a table hold, those of the batch among them; None for a stream."""
+        if not is_changes(side.name):
+            return None
+        changes = [*state.row_files(side.name).paths, *(f.path for f in new if f.stream == side.name)]
+        if not changes:
+            return None
+        path = lifetimes_file(self.files, catalog.tables[called(side.name).lower()], changes)
+        before = self._lifetimes_of.get(side.name, path)
+        if before != path:
+            self.files.delete(before)
+        self._lifetimes_of[side.name] = path
+        return path
 
     def forget(self, refs: PartnerRefs) -> None:
         """Delete the rows of the batch itself: it is matched."""

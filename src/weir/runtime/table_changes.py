@@ -173,4 +173,4 @@ def _check(table: Table, column: Column, values: pa.ChunkedArray) -> None:
     if low == RESERVED:
         raise PushError(f"column '{column.name}' of table '{table.name}' has the reserved value −2^63")
     if is_time and not -ENDLESS_US < low <= high < ENDLESS_US:
-        raise PushError(f"column '{column.name}' of table '{table.name}' has a time more than 140,000 years away")
+        raise PushError(f"column '{column.name}' of table '{table.name}' has a time more than 70,000 years away")

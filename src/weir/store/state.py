@@ -251,10 +251,16 @@ class State:
         return [(batch, file) for batch, files in found if batch in live for file in files]
 
     def batches_with_rows(self) -> set[int]:
-        """Batches with at least one row file that is not expired; changes of tables never are, and match nothing."""
+        """Batches whose matches may still be shown: those with a row file that is not expired.
+
+        Changes of tables never expire. What they match are rows of streams, of their batch or of ones before.
+        """
         if self._live is None:
             streams = [name for name in self._streams if not is_changes(name)]
-            self._live = {b for name in streams for b in self.row_files(name).batch.tolist()}
+            changes = [name for name in self._streams if is_changes(name)]
+            live = {b for name in streams for b in self.row_files(name).batch.tolist()}
+            oldest = min(live, default=self.last + 1)
+            self._live = live | {b for name in changes for b in self.row_files(name).batch.tolist() if b >= oldest}
         return self._live
 
     def matched_since(self, core: int, registry_number: int) -> int | None:

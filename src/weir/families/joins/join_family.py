@@ -147,7 +147,7 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
     if len(join.children) != 2:
         return f"it joins {len(join.children)} sources ({listed}), not two"
     for scan in _scans(join):
-        if scan.is_table or scan.relation.lower() not in catalog.streams:
+        if scan.is_table or not catalog.has_side(scan.relation):
             return f"'{scan.relation}' is not a stream"
     split = _split(join)
     reason = _key_refusal(split, names)

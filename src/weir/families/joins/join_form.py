@@ -14,6 +14,7 @@ from weir.boxes.attributes import sources_of
 from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen
 from weir.families.joins import join_family
 from weir.families.joins.join_family import Joined, JoinFamily, terms_of
+from weir.families.joins.join_matching import JoinMatches
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
 from weir.families.members import Group
@@ -54,7 +55,7 @@ class SeenJoin(Seen):
 
 def see(core: Query, catalog: Catalog) -> SeenJoin:
     joined = join_family.joined(core, catalog)
-    return SeenJoin(joined, tuple(catalog.streams[name.lower()] for name in joined.family.streams))
+    return SeenJoin(joined, tuple(catalog.side(name) for name in joined.family.streams))
 
 
 class JoinQueries:
@@ -78,11 +79,25 @@ class JoinQueries:
 
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         events = asked.events
+        lifetimes = asked.lifetimes[1 - asked.side] if asked.lifetimes else None
         for rows in asked.partners[1 - asked.side]:
             found = self.segment.match(
-                asked.side, events.table, events.times, rows, asked.muted, asked.left(), asked.tuning
+                asked.side, events.table, events.times, rows, asked.muted, asked.left(), asked.tuning, lifetimes
             )
+            if isinstance(found, JoinMatches):
+                found = _met(found, asked)
             yield found if isinstance(found, OverBudget) else Results(*found)
+
+
+def _met(found: JoinMatches, asked: Encounter) -> JoinMatches:
+    """The matches in which rows of streams meet versions of tables, as far as is known before partners are read."""
+    if not any(asked.lifetimes):
+        return found
+    own, partners = asked.lifetimes[asked.side], asked.lifetimes[1 - asked.side]
+    if partners is not None:
+        return found.where(partners.meet(found.partners[0], found.of_events(asked.events.times)))
+    assert own is not None, "one of the sides is a table's"
+    return found.where(own.hold()[found.of_events(asked.events.row_ids)])
 
 
 def build(

@@ -30,7 +30,7 @@ from weir.families.joins.join_accesses import digest_of, foreseen
 from weir.families.joins.join_conditions import columns_of
 from weir.families.joins.join_family import BOTH, JoinFamily, joined, on_side
 from weir.families.joins.join_parts import Part, Sides, accesses_of, below, build_parts, two
-from weir.families.joins.join_windows import Apart, apart
+from weir.families.joins.join_windows import Apart, apart, dated
 from weir.families.members import Group, boxes_of, by_shape, in_slots
 from weir.families.recent import Recent, reached_text, sample_of
 from weir.index.box_tables import frozen
@@ -124,7 +124,7 @@ class JoinLayout:
             # What finds boxes by two attributes is needed in any case; vanilla has no structures.
             by_two = tuple(name for name in strategies if name != "partial") or ("vanilla",)
             how = how._replace(strategies=by_two, partial="partial" in strategies)
-        streams = two(catalog.streams[name.lower()] for name in family.streams)
+        streams = two(catalog.side(name) for name in family.streams)
         members = list(by_shape(family, groups, lambda query: joined(query, catalog), excluded))
         ids, slot_of_row = in_slots([own for _, _, own in members])
 
@@ -132,7 +132,7 @@ class JoinLayout:
             [(found.predicate, c) for found, c, _ in members], slot_of_row, hints=not family.keys
         )
         bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
-        of_members = [apart(found.scans, streams, constants) for found, constants, _ in members]
+        of_members = [dated(found.scans, apart(found.scans, streams, constants)) for found, constants, _ in members]
         nothing = np.empty(0, np.int64)
         bounds.lo[slot_of_row] = np.concatenate([nothing, *(of.lo for of in of_members)])
         bounds.hi[slot_of_row] = np.concatenate([nothing, *(of.hi for of in of_members)])

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, walk
-from weir.boxes.bounds import Ints
+from weir.boxes.bounds import Bools, Ints
 from weir.boxes.value_keys import keys_of_values
 from weir.index.box_tables import Int32s, Int64s, OverBudget, Uint8s
 from weir.index.joining.enumeration import Checks
@@ -38,6 +38,17 @@ class JoinMatches(NamedTuple):
     slots: Int32s  # int32[p]: ascending within an entry of `events`
     partners: Int64s  # int64[others, p]: row ids on the other sides, ascending; unique within (entry, slot)
     choices: Int64s  # int64[16]: how many events each of STRATEGIES processed, summed over parts
+
+    def of_events(self, values: Int64s) -> Int64s:
+        """Values of all events, for each pair that of its event."""
+        return np.repeat(values[self.events], np.diff(self.offsets))
+
+    def where(self, holds: Bools) -> JoinMatches:
+        """The matches with some of the pairs."""
+        if holds.all():
+            return self
+        before = np.concatenate([[0], np.cumsum(holds)])
+        return JoinMatches(self.events, before[self.offsets], self.slots[holds], self.partners[:, holds], self.choices)
 
 
 @dataclass(frozen=True)
@@ -113,12 +124,16 @@ def within_reach(
     `widest` bounds event time − partner time. None: hardly any place is left out.
     """
     oldest, latest = int(event_times.min()) - widest[1], int(event_times.max()) - widest[0]
-    near = (times >= max(oldest, -_FAR)) & (times <= min(latest, _FAR))
-    kept = np.flatnonzero(near)
-    if _KEPT_MOST * len(times) < len(kept):
+    return without((times >= max(oldest, -_FAR)) & (times <= min(latest, _FAR)), begin, end)
+
+
+def without(wanted: Bools, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints] | None:
+    """The places that are wanted, and where runs then begin and end. None: hardly any place is left out."""
+    kept = np.flatnonzero(wanted)
+    if _KEPT_MOST * len(wanted) < len(kept):
         return None
-    before = np.zeros(len(times) + 1, np.int64)
-    np.cumsum(near, out=before[1:])
+    before = np.zeros(len(wanted) + 1, np.int64)
+    np.cumsum(wanted, out=before[1:])
     return kept, before[begin], before[end]
 
 

@@ -33,6 +33,7 @@ from weir.families.joins.join_matching import (
     reach_of,
     stacked,
     within_reach,
+    without,
 )
 from weir.families.joins.join_parts import Part, two
 from weir.families.joins.join_windows import seen_from
@@ -43,6 +44,7 @@ from weir.index.joining.routing import EitherIndex, RoutedIndex
 from weir.index.joins.join_index import batch_order
 from weir.index.meeting.index_contract import AUTO, Meeting, PlaneIndex, Side, Tuning
 from weir.index.meeting.partner_runs import PartnerRun, make_run, plain_run
+from weir.store.lifetimes import Lifetimes
 
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
 EVENTS_FIRST = 1 << 10  # events of the first block whose candidates are examined
@@ -63,10 +65,12 @@ class JoinSegment(JoinLayout):
         muted: Uint8s,
         pairs_max: int,
         tuning: Tuning = AUTO,
+        lifetimes: Lifetimes | None = None,
     ) -> JoinMatches | OverBudget:
         """The pairs of new rows of `side` with partners, but those of muted slots; counts if there are too many.
 
-        `times` are those of the events, `pairs_max` counts pairs, over all parts.
+        `times` are those of the events, `pairs_max` counts pairs, over all parts. `lifetimes`, of partners that are a
+        table's changes, leave most of those out that no event can meet.
         """
         assert rows.side == 1 - side, "partners are rows of the other side"
         result = Result(len(self.ids), pairs_max)
@@ -80,7 +84,7 @@ class JoinSegment(JoinLayout):
         if over is not None:
             return OverBudget(over, is_shared=True)
         if self.parts:
-            _Match(self, side, events, times, rows, muted, tuning, result).run()
+            _Match(self, side, events, times, rows, muted, tuning, result, lifetimes).run()
         return result.whole()
 
 
@@ -96,6 +100,7 @@ class _Match:
     muted: Uint8s
     tuning: Tuning
     result: Result
+    lifetimes: Lifetimes | None  # of the partners
 
     def run(self) -> None:
         codes = self.rows.codes(self.events, [pair[self.side] for pair in self.of.family.keys])
@@ -138,6 +143,12 @@ class _Match:
         if met.places is not None:
             row_of_place, values = row_of_place[met.places], values[met.places]
         begin, end = met.begin, met.end
+        if self.lifetimes is not None and len(met.events):
+            own, partners = self.times[met.events], self.rows.row_ids[row_of_place]
+            holds = self.lifetimes.within(partners, int(own.min()), int(own.max()))
+            if (some := without(holds, begin, end)) is not None:
+                kept, begin, end = some
+                row_of_place, values = row_of_place[kept], values[kept]
         if timed:
             own, others = self.times[met.events], self.rows.times[row_of_place]
             near = within_reach(others, begin, end, own, seen_from(self.side, *part.widest))

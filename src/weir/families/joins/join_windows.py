@@ -6,8 +6,9 @@ With windows (τ + b0, τ + e0] and (τ + b1, τ + e1] rows at t0 and t1 are see
 
 and such a τ exists exactly if each lower end is below the other's upper one: b0 − e1 < t0 − t1 < e0 − b1. Pairs
 further apart can never be in an answer and are not matched at all (DESIGN.md section 5). Times are whole microseconds,
-so the open interval is a closed one. No begin is the stream's `keep` (none if rows are kept for ever), no end is τ
-itself, a row count counts as all that is kept, and an edge that stands still bounds nothing: it does not move with τ.
+so the open interval is a closed one. The changes of a table are all seen at every τ, from their own time on. No begin
+is the stream's `keep` (none if rows are kept for ever), no end is τ itself, a row count counts as all that is kept,
+and an edge that stands still bounds nothing: it does not move with τ.
 Cost: a few passes of NumPy over the constants.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import Bound, Param, Scan
-from weir.algebra.schema import Stream
+from weir.algebra.schema import Stream, is_changes
 from weir.boxes.bounds import Bools, Ints
 from weir.index.keys import KEY_MAX, KEY_MIN
 
@@ -55,6 +56,19 @@ def apart(scans: tuple[Scan, Scan], streams: tuple[Stream, Stream], constants: p
     hi = np.where(ends[0].bounded & begins[1].bounded, hi, KEY_MAX)
     assert len(lo) == len(hi) == count
     return Apart(lo, hi)
+
+
+def dated(scans: tuple[Scan, Scan], bounds: Apart) -> Apart:
+    """The bounds where a row of a stream meets versions of a table that began before it.
+
+    It holds for a side that is a table's and not retroactive, if the other side's rows are those that it meets.
+    """
+    first, second = (is_changes(scan.relation) for scan in scans)
+    if first and not second and not scans[0].is_retroactive:
+        return Apart(bounds.lo, np.minimum(bounds.hi, 0))
+    if second and not first and not scans[1].is_retroactive:
+        return Apart(np.maximum(bounds.lo, 0), bounds.hi)
+    return bounds
 
 
 def _begin(scan: Scan, stream: Stream, constants: pa.Table) -> _Edge:

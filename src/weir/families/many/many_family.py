@@ -148,7 +148,7 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
     if len(join.children) > SOURCES_MAX:
         return f"it joins {len(join.children)} sources, at most {SOURCES_MAX} are joined"
     for scan in _scans(join):
-        if scan.is_table or scan.relation.lower() not in catalog.streams:
+        if scan.is_table or not catalog.has_side(scan.relation):
             return f"'{scan.relation}' is not a stream"
     return None
 

@@ -50,7 +50,7 @@ class SeenMany(Seen):
 
 def see(core: Query, catalog: Catalog) -> SeenMany:
     many = many_family.joined(core, catalog)
-    return SeenMany(many, tuple(catalog.streams[name.lower()] for name in many.family.streams))
+    return SeenMany(many, tuple(catalog.side(name) for name in many.family.streams))
 
 
 class ManyQueries:
@@ -76,7 +76,8 @@ class ManyQueries:
 
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         pools = {s: self._pool(rows) for s, rows in enumerate(asked.partners) if s != asked.side}
-        found = self.segment.match(asked.side, EventRows(*asked.events), pools, asked.muted, asked.left())
+        events = EventRows(*asked.events)
+        found = self.segment.match(asked.side, events, pools, asked.muted, asked.left(), asked.lifetimes)
         yield found if isinstance(found, OverBudget) else Results(*found)
 
     def _pool(self, rows: Sequence[ManyRows]) -> Pool:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import Arithmetic, ColumnRef, Comparison, Expression, Param, conjunction, walk
-from weir.algebra.schema import INTERVAL, TIMESTAMP, Catalog, Stream
+from weir.algebra.schema import INTERVAL, TIMESTAMP, Catalog, Stream, is_changes
 from weir.boxes.attributes import sources_of
 from weir.boxes.bounds import Ints
 from weir.boxes.guards import Guards, given_up, guards_as_arrays, guards_as_json, guards_of_arrays
@@ -32,7 +32,7 @@ from weir.boxes.value_keys import keys_of_values
 from weir.families.joins.join_conditions import spelled, spelled_name
 from weir.families.joins.join_family import at_home, on_side
 from weir.families.joins.join_matching import JoinMatches, Result
-from weir.families.joins.join_windows import apart
+from weir.families.joins.join_windows import apart, dated
 from weir.families.many.many_family import Many, ManyFamily, joined
 from weir.families.many.many_limits import UNBOUNDED_US, Limits, Wanted, limits_of
 from weir.families.many.many_probes import Places, SymmetricJoin, TooManyError
@@ -46,6 +46,7 @@ from weir.index.digests import Foreseen
 from weir.index.samples import BOXES_MIN, Sample
 from weir.index.strategies import STRATEGIES, Choosing, Strategy, choose
 from weir.index.strings import StringDictionary
+from weir.store.lifetimes import Lifetimes
 from weir.values.codec import canonical, from_json, to_json
 from weir.values.evaluate import evaluate
 
@@ -112,7 +113,7 @@ class ManySegment:
         recent: Recent | None = None,
     ) -> ManySegment:
         """The segment of all queries of `groups` but the `excluded` ids (ascending), for rows like the recent ones."""
-        streams = [catalog.streams[name.lower()] for name in family.streams]
+        streams = [catalog.side(name) for name in family.streams]
         members = list(_members(family, groups, catalog, excluded, streams))
         ids, slot_of_row = in_slots([m.ids for m in members])
         uniform = _uniform(members)
@@ -209,11 +210,18 @@ class ManySegment:
         )
 
     def match(
-        self, side: int, events: EventRows, pools: Mapping[int, Pool], muted: Uint8s, pairs_max: int
+        self,
+        side: int,
+        events: EventRows,
+        pools: Mapping[int, Pool],
+        muted: Uint8s,
+        pairs_max: int,
+        lifetimes: Sequence[Lifetimes | None] = (),
     ) -> JoinMatches | OverBudget:
         """The results of new rows of `side` with kept rows, except those of muted slots; only counts if too many.
 
         `pools` are the rows of the other sides. Partners of a match are row ids of the other sides, sides ascending.
+        Combinations with versions of tables that did not hold together with the rows are left out.
         """
         others = [s for s in range(len(self.family.streams)) if s != side]
         result = Result(len(self.ids), pairs_max, others=len(others))
@@ -234,6 +242,7 @@ class ManySegment:
         step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written))))
         try:
             for places in join.combinations():
+                places = _met(places, rows, lifetimes)
                 stepped, steps = self._stepwise(side, places)
                 for begin in range(0, len(places[side]), step):
                     self._add(result, side, rows, tuple(at[begin : begin + step] for at in stepped), steps, muted)
@@ -294,6 +303,19 @@ class ManySegment:
         return keys
 
 
+def _met(places: Places, rows: Mapping[int, SideRows], lifetimes: Sequence[Lifetimes | None]) -> Places:
+    """The combinations in which rows of streams meet the versions of tables that held then."""
+    if not any(lifetimes):
+        return places
+    own = zip(places, lifetimes, strict=True)
+    newest = np.maximum.reduce([rows[s].times[at] for s, (at, of) in enumerate(own) if of is None])
+    holds = np.ones(len(newest), bool)
+    for s, of in enumerate(lifetimes):
+        if of is not None:
+            holds &= of.meet(rows[s].row_ids[places[s]], newest)
+    return places if holds.all() else tuple(at[holds] for at in places)
+
+
 def _sample(
     recent: Recent | None,
     attributes: Sequence[Expression],
@@ -346,9 +368,11 @@ def _members(
     """The queries by shape, and how far apart in time their windows let rows of two sides be."""
     for found, constants, ids in by_shape(family, groups, lambda query: joined(query, catalog), excluded):
         lo, hi = {}, {}
+        has_one = sum(not is_changes(s.name) for s in streams) == 1  # if not, tables are met by the newest of several
         for one, other in combinations(range(len(streams)), 2):
-            bounds = apart((found.scans[one], found.scans[other]), (streams[one], streams[other]), constants)
-            lo[one, other], hi[one, other] = bounds
+            scans = found.scans[one], found.scans[other]
+            bounds = apart(scans, (streams[one], streams[other]), constants)
+            lo[one, other], hi[one, other] = dated(scans, bounds) if has_one else bounds
         yield _ManyMembers(found, constants, ids, lo, hi)
 
 
