@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py tests/answer/test_mixed_oracle.py \
-	tests/answer/test_wide_oracle.py tests/answer/test_finish_sweep.py
+	tests/answer/test_wide_oracle.py tests/answer/test_finish_sweep.py tests/answer/test_table_oracle.py
 SIDE_BY_SIDE := -n 2 --dist loadfile  # tests of one file stay together: some count what the others compared
 
 # Whether somebody asked for a Python that the environment is not of.
@@ -59,7 +59,7 @@ quick: $(STAMP)
 
 soak: $(STAMP)
 	@echo "100,000 comparisons with the oracle for selections, for joins, for all forms mixed and for finishes, 50,000 for"
-	@echo "many attributes, in two halves, then Spark"
+	@echo "many attributes and for tables, in two halves, then Spark"
 	WEIR_SOAK=0/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" & first=$$!; \
 	WEIR_SOAK=1/2 $(BIN)/python -m pytest -q -s $(ORACLES) -k "equal_the_oracle or enough" && wait $$first
 	WEIR_SOAK=0/1 $(BIN)/python -m pytest -q tests/spark/test_oracle.py

@@ -16,7 +16,7 @@ from weir.errors import PushError, RunError, StreamError
 from weir.store.check import check
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 NOW = datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.UTC)
@@ -48,6 +48,51 @@ def test_changes_go_through_a_run(spark: SparkSession, tmp_path: Path) -> None:
         ("A", "Alpha"): (since, ENDLESS_US),
     }
     w.vacuum()
+    assert not check(w.files).wrong
+
+
+@pytest.mark.parametrize("retroactive", [False, True])
+def test_a_sink_gets_what_versions_of_tables_meet(spark: SparkSession, tmp_path: Path, retroactive: bool) -> None:
+    w = weir.open(tmp_path / "trading", spark=spark)
+    w.stream("trade", "name string, price int, ts timestamp", time="ts", keep="1 hour")
+    w.table("stock", "symbol string, company string, rating int", key="symbol", retroactive=retroactive)
+    query = w.register(
+        "SELECT t.price, s.company FROM trade t JOIN stock s ON t.name = s.symbol WHERE t.price < 100 AND s.rating > 3"
+    )
+    assert "not matched" not in query.explain()
+    seen: list[tuple[object, ...]] = []
+
+    def sink(frame: DataFrame, batch: int) -> None:
+        for row in frame.collect():
+            partner = row.partner_stream, row.partners[0].stream
+            assert partner == (("stock", "stock") if row.stream == "trade" else ("trade", "trade"))
+            assert sorted(row.stock.asDict()) == ["company", "rating", "symbol"]
+            seen.append((batch, row.query, row.stream, row.time, row.trade.price, row.stock.company))
+
+    second = datetime.timedelta(seconds=1)
+    w.upsert("stock", [{"symbol": s, "company": s.lower(), "rating": r} for s, r in [("A", 5), ("B", 1)]])
+    w.push("trade", [{"name": n, "price": p, "ts": NOW} for n, p in [("A", 1), ("B", 2), ("A", 200)]])
+    w.run(available_now=True, sink=sink)
+    assert {(of[0], *of[4:]) for of in seen} == {(0, 1, "a")}, "a version may be the event: it has always held"
+    assert seen[0][3] in (NOW, NOW.replace(tzinfo=None), None)
+    seen.clear()
+    w.upsert("stock", [{"symbol": "A", "company": "new", "rating": 9}, {"symbol": "C", "company": "c", "rating": 9}])
+    w.push("trade", [{"name": n, "price": 3, "ts": NOW + second} for n in "AC"])
+    w.run(available_now=True, sink=sink)
+    found = {(of[4], of[5]) for of in seen}
+    assert {(3, "new"), (3, "c")} <= found
+    assert ((1, "new") in found) is retroactive, "an older row meets a later version only of a retroactive table"
+    assert (3, "a") not in found
+    answer = {tuple(row.values()) for row in query.fetch().to_pylist()}
+    assert answer == {(1, "new" if retroactive else "a"), (3, "new"), (3, "c")}
+    w.delete("stock", ["A"])
+    w.push("trade", [{"name": "A", "price": 4, "ts": NOW + 2 * second}])
+    seen.clear()
+    w.run(available_now=True, sink=sink)
+    assert not seen
+    assert {price for price, _ in (row.values() for row in query.fetch().to_pylist())} == (
+        {3} if retroactive else {1, 3}
+    )
     assert not check(w.files).wrong
 
 

@@ -3,7 +3,7 @@
     query           the query's id
     core            the number of the query's core that it is a result of, from 0; a query without UNION has one core
     stream, row     the event: a new row of the batch
-    time            the event's time
+    time            the event's time; of a version of a table, since when it holds (NULL: always)
     partner_stream, partner_row    the row that the event was joined with, the first of several; NULL for a selection
     partners        all rows that the event was joined with (stream, row), by side; NULL for a selection
     <stream>        a struct for each stream that occurs, with the columns of its row; NULL where it has no part. A
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weir.algebra.ddl import spark_type
 from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, Column, Stream, called
@@ -238,7 +239,7 @@ def _with_rows(
         pa.array(cores, pa.int32()),
         pa.repeat(called(block.stream), count),
         pa.array(block.rows),
-        times_us(taken[0], places[block.stream].stream).cast(pa.timestamp("us", "UTC")),
+        _times(taken[0], places[block.stream].stream),
         pa.repeat(pa.scalar(first, pa.string()), count),
         pa.array(block.partners[0]) if block.partners else pa.nulls(count, pa.int64()),
         _partners(block),
@@ -246,6 +247,13 @@ def _with_rows(
     for name, k in structs:
         columns.append(_struct(filled.get((name, k)), places[name], count))
     return pa.RecordBatch.from_arrays(columns, names=[*HEAD, *structs.values()])
+
+
+def _times(rows: pa.Table, stream: Stream) -> pa.Array:
+    """When events were; NULL for a version of a table that has always held."""
+    times = times_us(rows, stream)
+    always = pc.equal(times, -ENDLESS_US)
+    return pc.if_else(always, pa.scalar(None, pa.int64()), times).cast(pa.timestamp("us", "UTC"))
 
 
 def _met(files: Files, block: _Block, places: Mapping[str, _Rows], taken: Sequence[pa.Table]) -> np.ndarray | None:

@@ -48,7 +48,7 @@ from weir.algebra.nodes import (
     walk,
 )
 from weir.algebra.rebuild import rebuild
-from weir.algebra.schema import Catalog, Stream
+from weir.algebra.schema import Catalog, Stream, called
 from weir.boxes.attributes import Attributes, meets_payload, params_of, sources_of, too_many_residuals, with_values
 from weir.boxes.differences import difference_of
 from weir.boxes.instances import resolve
@@ -100,9 +100,10 @@ class JoinFamily:
 
     @cached_property
     def name(self) -> str:
-        """The channel and a digest that tells families of one channel apart."""
+        """What users call the sides, and a digest that tells families of the same sides apart."""
         text = json.dumps([self.streams, [[canonical(e) for e in pair] for pair in self.keys]])
-        return f"{self.channel}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{'~'.join(map(called, self.streams))}:{digest}"
 
     def to_json(self) -> dict[str, Any]:
         return {"streams": list(self.streams), "keys": [[to_json(e) for e in pair] for pair in self.keys]}
@@ -254,7 +255,7 @@ def describe(found: Joined, constants: Mapping[str, object] | None, streams: Seq
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
         predicate = with_values(predicate, known)
     keys = [expression_text(Comparison("=", a, on_side(b, {0: 1})), names) for a, b in found.family.keys]
-    sides = [f"{s.name} {names[side]}" for side, s in enumerate(streams)]
+    sides = [f"{called(s.name)} {names[side]}" for side, s in enumerate(streams)]
     return {
         "join family": found.family.name,
         "sides": " and ".join(sides),

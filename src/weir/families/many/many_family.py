@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from weir.algebra.format import expression_text
 from weir.algebra.nodes import Arithmetic, Comparison, Expression, Join, Project, Query, Scan, conjunction
-from weir.algebra.schema import Catalog, Stream
+from weir.algebra.schema import Catalog, Stream, called
 from weir.boxes.attributes import meets_payload, params_of, sources_of, with_values
 from weir.boxes.templates import template
 from weir.errors import RegisterError
@@ -82,8 +82,9 @@ class ManyFamily:
 
     @cached_property
     def name(self) -> str:
-        """The channel and a digest that tells families of one channel apart."""
-        return f"{self.channel}:{hashlib.sha256(json.dumps(self.to_json()).encode()).hexdigest()[:12]}"
+        """What users call the sides, and a digest that tells families of the same sides apart."""
+        digest = hashlib.sha256(json.dumps(self.to_json()).encode()).hexdigest()[:12]
+        return f"{'~'.join(map(called, self.streams))}:{digest}"
 
     @property
     def has_hints(self) -> bool:
@@ -226,7 +227,7 @@ def describe(found: Many, constants: Mapping[str, object] | None, streams: Seque
     if predicate is not None and constants is not None:
         known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
         predicate = with_values(predicate, known)
-    sides = ", ".join(f"{s.name} {names[side]}" for side, s in enumerate(streams))
+    sides = ", ".join(f"{called(s.name)} {names[side]}" for side, s in enumerate(streams))
     boxes = selection_family.describe_boxes(predicate, names, hints=found.family.has_hints)
     return {"join family": found.family.name, "sides": sides} | said | boxes
 
