@@ -22,10 +22,10 @@ import numpy as np
 
 from benchmarks.micro.timing import events_within, rate
 from benchmarks.workloads import BoxWorkload, w5
-from weir.index.joining.enumeration import Remaining, make_checks
 from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.joining.routing import EitherIndex
 from weir.index.joins.join_index import JoinIndex
+from weir.index.meeting.checks import Remaining, make_checks
 from weir.index.meeting.index_contract import Meeting, Side, Tuning
 from weir.index.meeting.partner_runs import plain_run
 from weir.index.meeting.planes import Plane
