@@ -4,9 +4,9 @@
 `without_lowest_bit` the word without it (0 if there is none). `cycles` reads the counter of processor cycles (on x86
 that of time stamps, which counts at a constant rate). `pick` chooses between two numbers without a branch. `double_of`
 reads the bits of an int64 as a double, `bits_of` goes back. `word_at` reads 64 bits from any byte of an array of words,
-unchecked. `lanes_within` compares a number with LANES intervals at once, unchecked, `bytes_within` some bytes with those
-of BYTES boxes, `bytes_at_ends` says for which of them a byte is an end; `bytes_beyond` and `bytes_same` say what a
-second byte makes of that. `prefetch` asks for the line of an array's place, which may be beyond its end, and does not
+unchecked. `lanes_within` compares a number with LANES intervals at once, unchecked; `bytes_within` some bytes with
+those of BYTES boxes, `bytes_at_ends` says for which of them a byte is an end, `bytes_beyond` and `bytes_same` say what
+a second byte makes of that. `prefetch` asks for the line of an array's place, which may be beyond its end, and does not
 wait for it. Uncompiled, a plain function stands for each.
 """
 
