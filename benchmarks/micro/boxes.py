@@ -161,7 +161,8 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
             rows.append(measure(standing, args.ways, args.peers, args.seconds))
         assert standing is not None, "no number of join results"
         if law == "uniform":
-            changes += [_changes(standing, strategy, args.changed) for strategy in TREES]
+            changed = [strategy for strategy in TREES if f"{strategy}-pdfa" in args.ways]
+            changes += [_changes(standing, strategy, args.changed) for strategy in changed]
     _say_gains(rows)
     even = _even(args)
     where = Path("bench-results") / f"boxes-{time.strftime('%Y%m%d-%H%M%S')}.json"
