@@ -31,7 +31,7 @@ from weir.index.trees.byte_boxes import ByteBoxes, Cuts, build, coded, coded_bou
 from weir.index.trees.partial_pairs import Codes, TreeWriter, make_search
 from weir.index.trees.tiling import expected_tiles, widths
 
-EVENT, GROUPS, LEAVES, LOOKS = 1_000.0, 6.0, 60.0, 6.0  # ns: the terms of the cost of an event
+EVENT, GROUPS, LEAVES, LOOKS = 1_000.0, 7.0, 30.0, 8.0  # ns: the terms of the cost of an event
 BOXES_MIN = 1_024  # boxes from which on an index by all attributes is worth its memory
 CHECKED_NS = 12.0  # a candidate of two attributes that fails when it is checked
 CLEARLY = 2.0
