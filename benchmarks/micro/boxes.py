@@ -4,7 +4,9 @@
                                      [--ways all|grid,rtree-pdfa,…] [--peers all|none|duckdb,…] [--batch N]
                                      [--seconds S] [--quick]
 
-An event is a tuple that arrives, with its join results; an answer is the ids of the queries of each of these. All are
+An event is a tuple that arrives, with its join results; an answer is the ids of the queries of each of these. Most ways
+take each join result for an event of a selection; `pairs` is what joins of two do in production: the tuple meets its
+partners, and pairs of queries and partners are found (`weir.index.joining`), by the strategy that costs least. All are
 loaded before the clock starts; compile time is reported apart; each figure is the median of three runs. Slices of the
 batch go to two threads, whole events each. A way or a peer that cannot answer the batch in `--seconds` answers as many
 of its first events as it can, and a peer is compared with the best of Weir's ways on exactly those events. Every answer
@@ -32,11 +34,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.micro.partial import Standing as Joined
 from benchmarks.micro.timing import events_within, rate, seconds_of
 from benchmarks.peers.peer import BoxPeer
 from benchmarks.peers.registry import BOX_NAMES, load_box
 from benchmarks.workloads import LAWS, SELECTIVITY, BoxWorkload, w5, w5_even
 from weir.index.box_tables import BoxTable, Matches
+from weir.index.joining.pairs import Pairs
 from weir.index.strategies import STRATEGIES
 from weir.index.warm import warm
 
@@ -58,6 +62,7 @@ class Way(NamedTuple):
     name: str
     strategy: str
     is_stepped: bool = False  # PDFA: what the tuple's own attributes found is shared by its join results
+    is_paired: bool = False  # the tuple meets its partners, as in a join of two
 
 
 WAYS = {
@@ -65,7 +70,7 @@ WAYS = {
     for strategy, index in STRATEGIES.items()
     for way in (Way(strategy, strategy), Way(f"{strategy}-pdfa", strategy, True))
     if index.takes_steps or not way.is_stepped
-}
+} | {"pairs": Way("pairs", "auto", is_paired=True)}
 TREES = tuple(way.strategy for way in WAYS.values() if way.is_stepped)  # indexes that have both naive and PDFA
 
 
@@ -76,6 +81,7 @@ class Standing:
         self.workload = workload
         self.build_s: dict[str, float] = {}
         self._indexes: dict[str, Any] = indexes or {}
+        self._joined: Joined | None = None
         self._muted = np.zeros(workload.n_queries, dtype=np.uint8)
 
     def index(self, strategy: str) -> Any:
@@ -86,20 +92,41 @@ class Standing:
             self.build_s[strategy] = time.perf_counter() - begun
         return self._indexes[strategy]
 
+    @property
+    def joined(self) -> Joined:
+        """The same queries as those of a join of two."""
+        if self._joined is None:
+            self._joined = Joined(self.workload)
+        return self._joined
+
+    def bytes_per_query(self, way: Way) -> float:
+        return self.joined.bytes_in_all if way.is_paired else self.index(way.strategy).nbytes / self.workload.n_queries
+
+    def built_in_s(self, way: Way) -> float:
+        if way.is_paired:
+            return self.joined.build_two_s + self.joined.build_partial_s
+        return self.build_s[way.strategy]
+
     def meet(self, workload: BoxWorkload) -> None:
         """Go on with other tuples for the same queries."""
         assert np.array_equal(workload.table.constraint_lo, self.workload.table.constraint_lo), "other queries"
         self.workload = workload
+        if self._joined is not None:
+            self._joined.meet(workload)
 
-    def search(self, way: Way, n_events: int, threads: int = 2) -> list[Matches]:
+    def search(self, way: Way, n_events: int, threads: int = 2) -> list[Matches | Pairs]:
         """The queries of the first events' join results, by slices of whole events."""
         w = self.workload
-        cuts = (np.linspace(0, n_events, threads + 1).astype(int) * w.n_results).tolist()
-        index = self.index(way.strategy)
+        cuts = np.linspace(0, n_events, threads + 1).astype(int).tolist()
+        index: Any = self.joined if way.is_paired else self.index(way.strategy)
         steps = w.steps if way.is_stepped else ()
 
-        def one(edges: tuple[int, int]) -> Matches:
-            keys = np.ascontiguousarray(w.keys[:, slice(*edges)])
+        def one(edges: tuple[int, int]) -> Matches | Pairs:
+            first, stop = edges
+            if way.is_paired:
+                pairs: Pairs = index.pairs(way.strategy, stop, first)
+                return pairs
+            keys = np.ascontiguousarray(w.keys[:, first * w.n_results : stop * w.n_results])
             found = index.search(keys, self._muted, _ANY, steps)
             assert isinstance(found, Matches), "the budget is boundless"
             return found
@@ -134,7 +161,8 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
             rows.append(measure(standing, args.ways, args.peers, args.seconds))
         assert standing is not None, "no number of join results"
         if law == "uniform":
-            changes += [_changes(standing, strategy, args.changed) for strategy in TREES]
+            changed = [strategy for strategy in TREES if f"{strategy}-pdfa" in args.ways]
+            changes += [_changes(standing, strategy, args.changed) for strategy in changed]
     _say_gains(rows)
     even = _even(args)
     where = Path("bench-results") / f"boxes-{time.strftime('%Y%m%d-%H%M%S')}.json"
@@ -185,8 +213,8 @@ def _measure_way(
     events = events_within(answer, standing.workload.n_events, min(seconds, 0.5), first=checked)
     result: dict[str, Any] = {f"{threads}_threads": standing.rate(way, events, threads) for threads in (2, 1)}
     result["events"] = events
-    result["bytes_per_query"] = round(standing.index(way.strategy).nbytes / standing.workload.n_queries, 1)
-    result["build_s"] = round(standing.build_s[way.strategy], 2)
+    result["bytes_per_query"] = round(standing.bytes_per_query(way), 1)
+    result["build_s"] = round(standing.built_in_s(way), 2)
     each = 1e6 / result["2_threads"] / standing.workload.n_results
     say(
         f"  {way.name:18}{result['2_threads']:>12,.0f}            ids   1 thread {result['1_threads']:,.0f}; "
@@ -313,6 +341,8 @@ def _part(table: BoxTable, chosen: np.ndarray) -> BoxTable:
 
 
 def _ids(standing: Standing, way: Way, n_events: int) -> tuple[np.ndarray, np.ndarray]:
+    if way.is_paired:
+        return standing.joined.by_result(way.strategy, n_events)
     [found] = standing.search(way, n_events, threads=1)
     return found.offsets, found.slots
 
@@ -324,7 +354,7 @@ def _batch(wanted: int, n_results: int) -> int:
 
 def _warm() -> float:
     """Compile, or load, every kernel for the types that a search gives it."""
-    took = warm(None, STRATEGIES)
+    took = warm(None, {*STRATEGIES, "joins", "pairs", "partial"})
     standing = Standing(w5(2_000, 20, 2))
     return took + seconds_of(lambda: [standing.search(way, 20, 1) for way in WAYS.values()])
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from benchmarks.micro.timing import events_within, rate
 from benchmarks.workloads import BoxWorkload, w5
-from weir.index.joining.enumeration import Remaining, make_checks
 from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.joining.routing import EitherIndex
 from weir.index.joins.join_index import JoinIndex
+from weir.index.meeting.checks import Remaining, make_checks
 from weir.index.meeting.index_contract import Meeting, Side, Tuning
 from weir.index.meeting.partner_runs import plain_run
 from weir.index.meeting.planes import Plane
@@ -46,7 +46,6 @@ class Standing:
     """The queries of a workload as boxes of a join, seen from the arriving side, and its tuples with their partners."""
 
     def __init__(self, workload: BoxWorkload) -> None:
-        self.workload = workload
         own, others = workload.streams
         n, d = workload.n_queries, own + others
         lo, hi = (bounds.reshape(n, d) for bounds in (workload.table.constraint_lo, workload.table.constraint_hi))
@@ -58,6 +57,7 @@ class Standing:
         self._partial = PartialIndex.build(plane, workload.table, own, d)
         self.build_partial_s = time.perf_counter() - begun
         self.bytes = self._partial.nbytes / n
+        self.bytes_in_all = self.bytes + self._by_two.nbytes / n
         self._checks = make_checks(
             _remaining(lo[:, 1:own], hi[:, 1:own]),
             _remaining(lo[:, own + 1 :], hi[:, own + 1 :]),
@@ -67,25 +67,43 @@ class Standing:
         )
         self._muted = np.zeros(n, dtype=np.uint8)
         self.choices: dict[str, int] = {}
+        self.meet(workload)
 
-    def pairs(self, strategy: str, n_events: int) -> Pairs:
-        """The pairs of the first events."""
+    def meet(self, workload: BoxWorkload) -> None:
+        """Go on with other tuples; kept rows lie in the order of their first attribute."""
+        self.workload = workload
+        partners = workload.keys[workload.streams[0] :].reshape(-1, workload.n_events, workload.n_results)
+        self._by_c = np.argsort(partners[0], axis=1, kind="stable")
+        self._partners = np.take_along_axis(partners, self._by_c[None], axis=2).reshape(len(partners), -1)
+
+    def pairs(self, strategy: str, n_events: int, first: int = 0) -> Pairs:
+        """The pairs of the events `first` .. `n_events`, in the order in which they were searched."""
         index = EitherIndex(self._by_two, self._partial.for_batch())
-        found, choices = match_pairs(index, self._meeting(n_events), self._checks, self._muted, _ANY, Tuning(strategy))
+        meeting, _ = self._meeting(first, n_events)
+        found, choices = match_pairs(index, meeting, self._checks, self._muted, _ANY, Tuning(strategy))
         assert isinstance(found, Pairs), "the budget is boundless"
         self.choices = {name: int(count) for name, count in zip(index.names, choices, strict=True) if count}
         return found
 
-    def _meeting(self, n_events: int) -> Meeting:
-        """Events in the order that suits the tree, each with its partners by their first attribute."""
+    def by_result(self, strategy: str, n_events: int) -> tuple[np.ndarray, np.ndarray]:
+        """The queries of each join result of the first events, as CSR."""
+        n_results = self.workload.n_results
+        found, (_, order) = self.pairs(strategy, n_events), self._meeting(0, n_events)
+        event = order[np.repeat(np.arange(n_events), np.diff(found.offsets))]
+        result = event * n_results + self._by_c[event, found.places - event * n_results]
+        by_result = np.lexsort((found.slots, result))
+        offsets = np.searchsorted(result[by_result], np.arange(n_events * n_results + 1))
+        return offsets, found.slots[by_result]
+
+    def _meeting(self, first: int, stop: int) -> tuple[Meeting, np.ndarray]:
+        """Events in the order that suits the tree, each with its partners by their first attribute; and that order."""
         w, own = self.workload, self.workload.streams[0]
-        events = np.ascontiguousarray(w.keys[:own, : n_events * w.n_results : w.n_results])
+        n_events, at = stop - first, slice(first * w.n_results, stop * w.n_results)
+        events = np.ascontiguousarray(w.keys[:own, at][:, :: w.n_results])
         order = self._partial.batch_order(events[0], events[1:])
-        partners = w.keys[own:, : n_events * w.n_results].reshape(-1, n_events, w.n_results)
-        by_c = np.argsort(partners[0], axis=1, kind="stable")
-        partners = np.take_along_axis(partners, by_c[None], axis=2).reshape(len(partners), -1)
+        partners = self._partners[:, at]
         begin = order * w.n_results
-        return Meeting(
+        meeting = Meeting(
             events[0][order],
             begin,
             begin + w.n_results,
@@ -94,6 +112,7 @@ class Standing:
             Side(np.zeros(n_events, np.int64), np.ascontiguousarray(events[1:, order])),
             Side(np.zeros(partners.shape[1], np.int64), np.ascontiguousarray(partners[1:])),
         )
+        return meeting, order
 
 
 def _remaining(lo: np.ndarray, hi: np.ndarray) -> Remaining:

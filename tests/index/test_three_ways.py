@@ -23,7 +23,7 @@ BATTERIES = {
     "steps": ["test_steps"],
     "intervals": ["test_stabbing", "test_hotspots", "test_histograms"],
     "joins": ["joins/test_strategies"],
-    "pairs": ["joins/test_pairs"],
+    "pairs": ["joins/test_pairs", "joins/test_partial"],
     "bands": ["bands/test_bands", "bands/test_spread", "bands/test_costs"],
     "windows": ["windows/test_skylines", "windows/test_windows"],
 }

@@ -36,12 +36,12 @@ from weir.index.bands.spread import spread
 from weir.index.box_tables import BoxTable, Matches, Uint8s, read_only
 from weir.index.histograms import Floats
 from weir.index.jit import cache_folder, config
-from weir.index.joining.enumeration import Remaining, make_checks
 from weir.index.joining.pairs import match_pairs
-from weir.index.joining.routing import RoutedIndex
+from weir.index.joining.routing import EitherIndex, RoutedIndex
 from weir.index.joins import join_strategies
 from weir.index.joins.join_index import JoinIndex, batch_order
 from weir.index.keys import encode_doubles
+from weir.index.meeting.checks import Remaining, make_checks
 from weir.index.meeting.collector import CollectedIndex
 from weir.index.meeting.index_contract import (
     AUTO,
@@ -225,6 +225,7 @@ class _Affected:
 
     names = ("scan",)
     listed = None
+    finder = None
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
@@ -305,7 +306,7 @@ def _warm_windows() -> None:
 
 
 def _warm_partial() -> None:
-    """Search the boxes of a small plane by all their attributes, alone and beside the strategies of two."""
+    """Find pairs by all attributes of boxes: one box a slot and several, within budget and over it."""
     table, keys = _sample()
     n_own = len(keys) // 2
     box = np.arange(_BOXES, dtype=np.int64)
@@ -317,7 +318,13 @@ def _warm_partial() -> None:
     partners = meeting.partners._replace(columns=np.ascontiguousarray(keys[n_own + 1 :]))
     meeting = meeting._replace(events=events, partners=partners)
     index.estimates(meeting)
-    _search(index, meeting, index.strategies)
+    index.batch_order(meeting.a, events.columns)
+    nothing = Remaining(np.zeros(_BOXES + 1, np.int64), np.zeros(0, np.int32), *np.zeros((2, 0), np.int64))
+    either = EitherIndex(_Affected(plane), index)
+    for slots in (box, box // 2):
+        checks = make_checks(nothing, nothing, slots.astype(np.int32), (-box, box))
+        for budget in (0, _BOXES * len(begin)):
+            match_pairs(either, meeting, checks, np.zeros(_BOXES, np.uint8), budget, Tuning(index.name))
 
 
 def _warm_many() -> None:

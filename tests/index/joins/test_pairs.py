@@ -14,11 +14,11 @@ import pytest
 from tests.marks import few_are_quick
 from weir.index.box_tables import Matches, OverBudget
 from weir.index.joining import pairs
-from weir.index.joining.enumeration import Checks, Remaining, make_checks
 from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.joins.join_index import JoinIndex
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.meeting.checks import Checks, Remaining, make_checks
 from weir.index.meeting.index_contract import AUTO, Found, Meeting, Side, Tuning, plain_meeting
 from weir.index.meeting.planes import Plane
 
@@ -82,6 +82,7 @@ class PlainIndex:
 
     names = ("plain",)
     listed = None
+    finder = None
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane

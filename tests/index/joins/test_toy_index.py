@@ -30,6 +30,7 @@ class ToyIndex:
 
     names = ("vanilla",)  # what its events are counted as
     listed = None
+    finder = None
     searched = 0  # events, of all toys
 
     def __init__(self, plane: Plane) -> None:

@@ -22,8 +22,8 @@ from weir.algebra.rebuild import rebuild
 from weir.boxes.bounds import Bools, Ints
 from weir.boxes.value_keys import keys_of_values
 from weir.index.box_tables import Int32s
-from weir.index.joining.enumeration import Remaining
 from weir.index.keys import NULL_KEY
+from weir.index.meeting.checks import Remaining
 from weir.index.strings import StringDictionary
 from weir.values.evaluate import evaluate
 

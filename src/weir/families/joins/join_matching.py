@@ -17,10 +17,10 @@ from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.boxes.bounds import Bools, Ints
 from weir.boxes.value_keys import keys_of_values
 from weir.index.box_tables import Int32s, Int64s, OverBudget, Uint8s
-from weir.index.joining.enumeration import Checks
 from weir.index.joining.kinds import STRATEGIES
 from weir.index.joining.pairs import Pairs, match_pairs
 from weir.index.keys import NULL_KEY
+from weir.index.meeting.checks import Checks
 from weir.index.meeting.index_contract import Meeting, PlaneIndex, Tuning
 from weir.index.meeting.partners import Partners, locate
 from weir.index.strings import StringDictionary

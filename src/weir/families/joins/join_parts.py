@@ -35,8 +35,8 @@ from weir.families.joins.join_family import BOTH, on_side, side_of
 from weir.families.joins.join_windows import Apart, seen_from
 from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.joining import kinds
-from weir.index.joining.enumeration import Checks, Remaining, make_checks
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
+from weir.index.meeting.checks import Checks, Remaining, make_checks
 from weir.index.meeting.index_contract import Indexing, StoredIndex
 from weir.index.meeting.planes import Plane
 from weir.index.samples import Sample

@@ -14,83 +14,15 @@ Cost: for a box without checks two short binary searches and a copy; with checks
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from weir.index.box_tables import Int32s, Int64s, Matches, Uint8s, frozen
+from weir.index.box_tables import Int32s, Int64s, Matches
 from weir.index.jit import Scalar, kernel
-from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
-from weir.index.meeting.index_contract import Side
+from weir.index.meeting.checks import EVENT, PARTNER, SPARE, TIME, PairBuffer, satisfies
+from weir.index.meeting.index_contract import Pairing
 from weir.index.meeting.partner_runs import PartnerRun, climb, first_above, stretch
-from weir.index.meeting.planes import Plane
 
-SPARE = 4  # pairs that are written without a look at how many there are; what is too many is overwritten
 _FEW_MAX = 32  # boxes of one slot that are sorted by insertion
-
-_EVENT, _PARTNER, _TIME = 1, 2, 4  # bits of a trait: which kinds of checks a box has
-
-
-class Remaining(NamedTuple):
-    """Constraints of one side that are left to check: CSR by box, closed intervals over keys."""
-
-    offsets: Int64s  # int64[n+1]: the checks of box i are offsets[i] .. offsets[i+1]
-    attribute: Int32s  # int32[·]: a row of the side's `columns`
-    lo: Int64s  # int64[·]: least key that satisfies the check
-    hi: Int64s  # int64[·]: greatest key that satisfies it
-
-
-class Checks(NamedTuple):
-    """What is left to check of each box: CSR by box, closed intervals over keys."""
-
-    event_offsets: Int64s  # int64[n+1]: the checks of box i on the event's side are offsets[i] .. offsets[i+1]
-    event_attribute: Int32s  # int32[·]: a row of the events' `columns`
-    event_lo: Int64s  # int64[·]: least key that satisfies the check
-    event_hi: Int64s  # int64[·]: greatest key that satisfies it
-    partner_offsets: Int64s  # int64[n+1]: the same for the partners' side
-    partner_attribute: Int32s  # int32[·]: a row of the partners' `columns`
-    partner_lo: Int64s  # int64[·]
-    partner_hi: Int64s  # int64[·]
-    slot_of_box: Int32s  # int32[n]: nondecreasing
-    apart_lo: Int64s  # int64[n]: least event time − partner time, µs; KEY_MIN for none
-    apart_hi: Int64s  # int64[n]: greatest; KEY_MAX for none
-    traits: Uint8s  # uint8[n]: which kinds of checks each box has
-
-
-class Pairing(NamedTuple):
-    """All that enumeration reads: the boxes, the events with their runs, and the partners."""
-
-    plane: Plane
-    checks: Checks
-    begin: Int64s  # int64[e]
-    end: Int64s  # int64[e]
-    offset: Int64s  # int64[e]: what events bring to differences; empty of a plain join
-    run: PartnerRun
-    events: Side
-    partners: Side
-
-
-class PairBuffer(NamedTuple):
-    """Where pairs are written, or counted."""
-
-    slots: Int32s  # int32[·]
-    places: Int32s  # int32[·]
-    used_max: int  # once more pairs are written, the kernel returns; there is room for the longest run and SPARE behind
-    per_event: Int64s  # int64[e]: pairs written of each event
-    counts: Int64s  # int64[n_slots]
-
-
-def make_checks(
-    event: Remaining, partner: Remaining, slot_of_box: Int32s, apart: tuple[Int64s, Int64s], *, is_timed: bool = True
-) -> Checks:
-    """The checks of boxes; times are not looked at unless `is_timed`. Worth keeping when they serve many batches."""
-    traits = np.zeros(len(slot_of_box), dtype=np.uint8)
-    for left, bit in ((event, _EVENT), (partner, _PARTNER)):
-        if len(left.attribute):
-            traits |= np.where(left.offsets[1:] > left.offsets[:-1], np.uint8(bit), np.uint8(0))
-    if is_timed:
-        traits |= np.where((apart[0] > KEY_MIN) | (apart[1] < KEY_MAX), np.uint8(_TIME), np.uint8(0))
-    return frozen(Checks(*event, *partner, slot_of_box, *apart, traits))
 
 
 @kernel
@@ -147,12 +79,12 @@ def enumerate_pairs(
                     used += n_found
                 h = group_end
                 continue
-            if trait & _EVENT:
+            if trait & EVENT:
                 k, k_end = event_offsets[box], event_offsets[box + 1]
-                if not _accepted(k, k_end, event_attribute, event_lo, event_hi, event_columns, first + e):
+                if not satisfies(k, k_end, event_attribute, event_lo, event_hi, event_columns, first + e):
                     continue
             low, high = _stretch(run, is_band, run_begin, run_end, c_lo[box], c_hi[box], brought)
-            if not trait & (_PARTNER | _TIME):
+            if not trait & (PARTNER | TIME):
                 if counting:
                     counts[slot] += high - low
                     continue
@@ -166,11 +98,11 @@ def enumerate_pairs(
                 continue
             k, k_end = partner_offsets[box], partner_offsets[box + 1]
             least, most = apart_lo[box], apart_hi[box]
-            is_timed = trait & _TIME
+            is_timed = trait & TIME
             for p in range(low, high):
                 if is_timed and not least <= time - place_times[p] <= most:
                     continue
-                if k < k_end and not _accepted(k, k_end, partner_attribute, partner_lo, partner_hi, place_columns, p):
+                if k < k_end and not satisfies(k, k_end, partner_attribute, partner_lo, partner_hi, place_columns, p):
                     continue
                 if counting:
                     counts[slot] += 1
@@ -195,7 +127,7 @@ def _walk_together(of: Pairing, boxes: Int32s, event: Scalar, counting: Scalar, 
     lows, highs, box_of, active = stretches[0], stretches[1], stretches[2], stretches[3]
     n = np.int64(0)
     for box in boxes:
-        if traits[box] & _EVENT and not _accepted(offsets[box], offsets[box + 1], attribute, lo, hi, columns, event):
+        if traits[box] & EVENT and not satisfies(offsets[box], offsets[box + 1], attribute, lo, hi, columns, event):
             continue
         lows[n], highs[n] = _stretch(run, is_band, begin, end, c_lo[box], c_hi[box], brought)
         box_of[n] = box
@@ -223,9 +155,9 @@ def _walk_together(of: Pairing, boxes: Int32s, event: Scalar, counting: Scalar, 
                 active[i] = active[n_active]
                 continue
             box = box_of[s]
-            accepted = not traits[box] & _TIME or apart_lo[box] <= time - place_times[p] <= apart_hi[box]
-            if accepted and traits[box] & _PARTNER:
-                accepted = _accepted(offsets[box], offsets[box + 1], attribute, lo, hi, columns, p)
+            accepted = not traits[box] & TIME or apart_lo[box] <= time - place_times[p] <= apart_hi[box]
+            if accepted and traits[box] & PARTNER:
+                accepted = satisfies(offsets[box], offsets[box + 1], attribute, lo, hi, columns, p)
             if accepted:
                 if not counting:
                     places[used + found] = p
@@ -258,18 +190,6 @@ def _sort_stretches(stretches: Int64s, n: Scalar) -> None:
             )
             k -= 1
         stretches[0, k], stretches[1, k], stretches[2, k] = low, high, box
-
-
-@kernel
-def _accepted(
-    begin: Scalar, end: Scalar, attribute: Int32s, lo: Int64s, hi: Int64s, columns: Int64s, row: Scalar
-) -> Scalar:
-    """Whether a row satisfies the checks begin .. end; NULL satisfies none."""
-    for k in range(begin, end):
-        key = columns[attribute[k], row]
-        if key == NULL_KEY or key < lo[k] or key > hi[k]:
-            return False
-    return True
 
 
 @kernel

@@ -2,9 +2,9 @@
 
 Three ways lead to the boxes of a select join. Two attributes, one of each side, are the usual one
 (`weir.index.joins`): what else a box asks for is checked of each candidate. All attributes, those of the event first
-(`weir.index.trees.partial_index`), is better where nearly all such candidates fail; which way is expected to cost less
-is decided for each event, from its number of partners and from histograms, with the candidates that will be checked
-counted in.
+(`weir.index.trees.partial_index`), is better where nearly all such candidates fail, and finds pairs at once; which way
+is expected to cost less is decided for each event, from its number of partners and from histograms, with the candidates
+that will be checked counted in.
 
 The third way is by c and age. A box that is found by c alone may have no partner of its age, which shows only when its
 stretch of partners is walked: such a box is *fruitless*. The window index finds no fruitless boxes, but costs more for
@@ -19,9 +19,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.index.box_tables import Int64s, Matches, OverBudget, Uint8s
+from weir.index.box_tables import Matches, Uint8s
 from weir.index.histograms import Floats
-from weir.index.meeting.index_contract import AUTO, Found, Listed, Meeting, PlaneIndex, Tuning
+from weir.index.meeting.index_contract import (
+    AUTO,
+    TAKEN,
+    Found,
+    Listed,
+    Meeting,
+    PairFinder,
+    Pairing,
+    PairWriter,
+    PlaneIndex,
+    Tuning,
+)
 from weir.index.trees.partial_index import CHECKED_NS, PartialIndex
 from weir.index.windows.window_index import WindowIndex
 
@@ -32,68 +43,43 @@ _CLEARLY = 1.2
 
 
 class EitherIndex:
-    """One part's searches in one batch, all with the same partners: by two attributes, or by all of them."""
+    """One part's searches in one batch, all with the same partners: by two attributes, or by all of them.
+
+    By two attributes boxes are found, by all of them pairs: it is the finder of its own events.
+    """
 
     def __init__(self, by_two: PlaneIndex, partial: PartialIndex) -> None:
         self._by_two, self._partial = by_two, partial
-        self.plane, self.names = by_two.plane, (*by_two.names, *partial.names)
+        self.plane, self.name, self.names = by_two.plane, partial.name, (*by_two.names, partial.name)
 
     @property
     def listed(self) -> Listed | None:
         return self._by_two.listed
 
+    @property
+    def finder(self) -> PairFinder:
+        return self
+
+    def takes(self, meeting: Meeting, tuning: Tuning) -> Uint8s:
+        """Those events for which all attributes are expected to cost less than two."""
+        if tuning.strategy != "auto":
+            return self._partial.takes(meeting, tuning)
+        costs = self.estimates(meeting, tuning)
+        return np.where(costs[:, -1] < costs[:, :-1].min(axis=1), np.uint8(TAKEN), np.uint8(0))
+
+    def writer(self, of: Pairing, muted: Uint8s) -> PairWriter:
+        return self._partial.writer(of, muted)
+
     def search(self, meeting: Meeting, muted: Uint8s, pairs_max: int, tuning: Tuning = AUTO) -> Found:
-        """The boxes of a block of events; boxes that two attributes do not rule out may be among them."""
-        choices = np.zeros(len(self.names), dtype=np.int64)
-        n_by_two = len(self._by_two.names)
-        by_all = np.full(len(meeting.a), tuning.strategy in self._partial.names)
-        if tuning.strategy == "auto":
-            costs = self.estimates(meeting, tuning)
-            by_all = costs[:, n_by_two:].min(axis=1) < costs[:, :n_by_two].min(axis=1)
-        parts: list[Matches | OverBudget] = []
-        for index, mine, places in (
-            (self._by_two, ~by_all, slice(0, n_by_two)),
-            (self._partial, by_all, slice(n_by_two, None)),
-        ):
-            if not mine.any() and len(mine):
-                parts.append(Matches(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)))
-                continue
-            if mine.all():
-                found = index.search(meeting, muted, pairs_max, tuning)
-                choices[places] = found.choices
-                return Found(found.matches, choices)
-            found = index.search(meeting.at(np.flatnonzero(mine)), muted, pairs_max, tuning)
-            choices[places] = found.choices
-            parts.append(found.matches)
-        return Found(_merged(parts, by_all, len(muted), pairs_max), choices)
+        """The boxes of events that are not taken."""
+        found = self._by_two.search(meeting, muted, pairs_max, tuning)
+        return Found(found.matches, np.append(found.choices, 0))
 
     def estimates(self, meeting: Meeting, tuning: Tuning = AUTO) -> Floats:
         """What each strategy costs, with what is checked afterwards of the candidates that two attributes leave."""
         by_two = self._by_two.estimates(meeting, tuning)
         checked = self._partial.left_by_two(meeting, self.listed) * CHECKED_NS
-        return np.concatenate([by_two + checked[:, None], self._partial.estimates(meeting, tuning)], axis=1)
-
-
-def _merged(
-    parts: list[Matches | OverBudget], is_second: np.ndarray, n_boxes: int, pairs_max: int
-) -> Matches | OverBudget:
-    """The boxes of all events, of which some were searched apart from the others."""
-    first, second = parts
-    if isinstance(first, Matches) and isinstance(second, Matches) and len(first.slots) + len(second.slots) <= pairs_max:
-        counts = np.empty(len(is_second), dtype=np.int64)
-        for which, part in ((~is_second, first), (is_second, second)):
-            counts[which] = np.diff(part.offsets)
-        offsets = np.zeros(len(counts) + 1, dtype=np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        slots = np.empty(offsets[-1], dtype=np.int32)
-        of_second = np.repeat(is_second, counts)
-        slots[~of_second], slots[of_second] = first.slots, second.slots
-        return Matches(offsets, slots)
-    return OverBudget(_counts(first, n_boxes) + _counts(second, n_boxes))
-
-
-def _counts(part: Matches | OverBudget, n_boxes: int) -> Int64s:
-    return part.counts if isinstance(part, OverBudget) else np.bincount(part.slots, minlength=n_boxes)
+        return np.column_stack([by_two + checked[:, None], self._partial.estimates(meeting)])
 
 
 class RoutedIndex:
@@ -108,6 +94,11 @@ class RoutedIndex:
     @property
     def listed(self) -> Listed | None:
         return self._by_c.listed
+
+    @property
+    def finder(self) -> PairFinder | None:
+        """Whoever finds pairs finds no fruitless boxes either: age stands in for c only."""
+        return self._by_c.finder
 
     def search(self, meeting: Meeting, muted: Uint8s, pairs_max: int, tuning: Tuning = AUTO) -> Found:
         """The boxes of a block of events; fruitless ones may be among them."""

@@ -24,7 +24,7 @@ from numba.extending import overload
 from weir.index.box_tables import Int32s, Int64s, Matches, OverBudget, Uint8s, read_only
 from weir.index.histograms import Floats
 from weir.index.jit import Scalar, config
-from weir.index.meeting.index_contract import AUTO, Found, Listed, Meeting, Tuning
+from weir.index.meeting.index_contract import AUTO, Found, Listed, Meeting, PairFinder, Tuning
 from weir.index.meeting.instructions import cycles
 from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.planes import Plane
@@ -241,6 +241,10 @@ class CollectedIndex(ABC):
 
     @property
     def listed(self) -> Listed | None:
+        return None
+
+    @property
+    def finder(self) -> PairFinder | None:
         return None
 
     @property

@@ -11,6 +11,8 @@ The contract, which a battery of tests holds for every index, and a toy that liv
   each box, the number of events that affect it. All strategies give the same answer.
 - `choices` counts by strategy, in the order of `names`, the events with partners that each one processed.
 - `arrays` and `from_arrays` round-trip, also through read-only memory maps.
+- `finder` is for indexes that know more than boxes: it finds the joining pairs of the events that it takes itself
+  (`PairFinder`). `search` is not asked about these.
 
 `meeting.offset` tells enumeration how to see partners: a plain join compares the values of places with a box's bounds,
 a band join compares their differences with what the event brings.
@@ -25,11 +27,13 @@ import numpy as np
 
 from weir.index.box_tables import Int64s, Matches, OverBudget, Uint8s, read_only
 from weir.index.histograms import EqualWidth, Floats
+from weir.index.meeting.checks import Checks, PairBuffer
 from weir.index.meeting.codes import Codes
 from weir.index.meeting.lists import Lists
 from weir.index.meeting.partner_runs import PartnerRun, plain_run
 from weir.index.meeting.planes import Plane
 
+TAKEN, REFUSED = 1, 2  # of an event whose pairs an index finds itself, or would have found
 _NOTHING: Int64s = np.empty(0, np.int64)
 
 
@@ -139,6 +143,46 @@ class Found(NamedTuple):
     choices: Int64s  # int64[s]: events with partners that each strategy processed
 
 
+class Pairing(NamedTuple):
+    """All that whoever writes pairs reads: the boxes, the events with their runs, and the partners."""
+
+    plane: Plane
+    checks: Checks
+    a: Int64s  # int64[e]
+    begin: Int64s  # int64[e]
+    end: Int64s  # int64[e]
+    offset: Int64s  # int64[e]: what events bring to differences; empty of a plain join
+    run: PartnerRun
+    events: Side
+    partners: Side
+
+
+class PairWriter(Protocol):
+    """A search for pairs over all events of a meeting."""
+
+    def write(self, taken: Uint8s, first: int, event: int, counting: bool, out: PairBuffer) -> tuple[int, int]:
+        """Write or count the pairs of the events `first` … that are taken, from `event` on, until the buffer is full.
+
+        Slots ascend within an event, places ascend within (event, slot), no triple is written twice. Returns the event
+        to go on with, `first` + len(taken) if none is left, and how many pairs were written. An event that has more
+        pairs than there is room for at all becomes REFUSED, and nothing of it is written.
+        """
+
+
+class PairFinder(Protocol):
+    """An index that finds the joining pairs of events itself."""
+
+    @property
+    def name(self) -> str:
+        """As what its events are counted: one of the strategies."""
+
+    def takes(self, meeting: Meeting, tuning: Tuning) -> Uint8s:
+        """uint8[e]: TAKEN for the events whose pairs it should find, else 0."""
+
+    def writer(self, of: Pairing, muted: Uint8s) -> PairWriter:
+        """A search for the pairs of these events; `muted` is by box."""
+
+
 class PlaneIndex(Protocol):
     """Boxes over one plane, ready to be searched."""
 
@@ -152,6 +196,10 @@ class PlaneIndex(Protocol):
     @property
     def listed(self) -> Listed | None:
         """Its lists, for an index by age; None if it has none."""
+
+    @property
+    def finder(self) -> PairFinder | None:
+        """Finds pairs itself; None: boxes are all it finds."""
 
     def search(self, meeting: Meeting, muted: Uint8s, pairs_max: int, tuning: Tuning = AUTO) -> Found:
         """The boxes that each event affects, without muted ones; their counts if there are more than `pairs_max`."""

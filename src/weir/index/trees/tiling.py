@@ -24,8 +24,11 @@ from weir.index.trees.tree_nodes import FANOUT, FREE_HI
 _KIND_MIN = 16 * FANOUT  # boxes with the same open ends that are tiled by themselves
 
 
-def tile(lo: Int32s, hi: Int32s, tops: Int64s, is_cut: np.ndarray | None = None) -> Int64s:
-    """A permutation of boxes int32[n, d]; `tops` are the greatest ranks, `is_cut` says which dimensions may be cut."""
+def tile(lo: Int32s, hi: Int32s, tops: Int64s, is_cut: np.ndarray | None = None, *, fanout: int = FANOUT) -> Int64s:
+    """A permutation of boxes int32[n, d] for leaves of `fanout` boxes.
+
+    `tops` are the greatest ranks, `is_cut` says which dimensions may be cut.
+    """
     n, n_dims = lo.shape
     cut = np.flatnonzero(np.ones(n_dims, bool) if is_cut is None else is_cut)
     kind = _kinds(lo[:, cut], hi[:, cut], tops[cut])
@@ -34,7 +37,7 @@ def tile(lo: Int32s, hi: Int32s, tops: Int64s, is_cut: np.ndarray | None = None)
     parts = []
     for begin, end in pairwise(bounds.tolist()):
         mine = by_kind[begin:end]
-        parts.append(mine[_tile(lo[np.ix_(mine, cut)], hi[np.ix_(mine, cut)], tops[cut])])
+        parts.append(mine[_tile(lo[np.ix_(mine, cut)], hi[np.ix_(mine, cut)], tops[cut], fanout)])
     return np.concatenate([*parts, np.empty(0, np.int64)])
 
 
@@ -46,10 +49,10 @@ def widths(lo: Int32s, hi: Int32s, tops: Int64s) -> Floats:
     return np.asarray(np.clip(span.mean(axis=0) / (tops + 1.0), 0.0, 1.0))
 
 
-def expected_tiles(width: Floats, n: int) -> float:
+def expected_tiles(width: Floats, n: int, fanout: int = FANOUT) -> float:
     """How many tiles of n boxes with such widths an average event meets."""
-    slabs = _slabs(width, n)
-    return float(np.prod(width + (1.0 - width) / slabs)) * max(n / FANOUT, 1.0)
+    slabs = _slabs(width, n, fanout)
+    return float(np.prod(width + (1.0 - width) / slabs)) * max(n / fanout, 1.0)
 
 
 def _kinds(lo: Int32s, hi: Int32s, tops: Int64s) -> Int64s:
@@ -64,10 +67,10 @@ def _kinds(lo: Int32s, hi: Int32s, tops: Int64s) -> Int64s:
     return np.where(counts[kind] < _KIND_MIN, len(counts), kind)
 
 
-def _tile(lo: Int32s, hi: Int32s, tops: Int64s) -> Int64s:
+def _tile(lo: Int32s, hi: Int32s, tops: Int64s, fanout: int) -> Int64s:
     """The same for boxes of one kind."""
     n = len(lo)
-    slabs = _slabs(widths(lo, hi, tops), n)
+    slabs = _slabs(widths(lo, hi, tops), n, fanout)
     order = np.arange(n)
     tile_of = np.zeros(n, np.int64)  # by place in the order, ascending
     middle = np.maximum(lo, 0).astype(np.int64) + np.minimum(hi, tops)
@@ -79,16 +82,16 @@ def _tile(lo: Int32s, hi: Int32s, tops: Int64s) -> Int64s:
         order, tile_of = order[inner], tile_of[inner]
         begin = np.searchsorted(tile_of, tile_of)
         size = np.searchsorted(tile_of, tile_of, side="right") - begin
-        leaves = -(-size // FANOUT)
-        slab = (np.arange(n) - begin) // FANOUT * slabs[d] // leaves
+        leaves = -(-size // fanout)
+        slab = (np.arange(n) - begin) // fanout * slabs[d] // leaves
         tile_of = tile_of * int(slabs[d]) + slab
     return order
 
 
-def _slabs(width: Floats, n: int) -> Int64s:
+def _slabs(width: Floats, n: int, fanout: int) -> Int64s:
     """int64[d]: into how many slabs each dimension is cut."""
     slabs = np.ones(len(width), np.int64)
-    doublings = int(np.ceil(np.log2(max(n / FANOUT, 1.0))))
+    doublings = int(np.ceil(np.log2(max(n / fanout, 1.0))))
     for _ in range(doublings if len(width) else 0):
         now, then = (width + (1.0 - width) / (slabs * times) for times in (1, 2))
         best = int(np.argmin(then / now))
