@@ -34,15 +34,19 @@ class SmallDisk:
     @contextlib.contextmanager
     def fill(self, left: int) -> Iterator[None]:
         ballast = self.folder / "ballast"
-        about = os.statvfs(self.folder)
-        with open(ballast, "xb") as file:
-            size = about.f_bavail * about.f_frsize - left
-            if size > 0:
-                os.posix_fallocate(file.fileno(), 0, size)
         try:
+            with open(ballast, "xb") as file:
+                while (size := self._room() - left) > 0:
+                    with contextlib.suppress(OSError):  # somebody else was quicker
+                        os.posix_fallocate(file.fileno(), 0, size)
+                        break
             yield
         finally:
             ballast.unlink()
+
+    def _room(self) -> int:
+        about = os.statvfs(self.folder)
+        return about.f_bavail * about.f_frsize
 
 
 class FailingDisk:

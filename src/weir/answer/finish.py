@@ -163,7 +163,7 @@ class _Finishing:
                 f"k{k} {'DESC' if d.descending else 'ASC'} NULLS {'FIRST' if d.nulls_first else 'LAST'}"
                 for k, (_, d) in enumerate(finish.keys)
             ]
-            cut = "" if count is None else f" LIMIT {start + count}"
+            cut = "" if count is None else f" LIMIT {min(start + count, rows.num_rows)}"
             statement = f"SELECT {engine.PLACE} FROM t ORDER BY {', '.join(order)}, {engine.PLACE}{cut}"
             places = engine.run(statement, {"t": engine.with_place(pa.table(keys))})
             rows = rows.take(places.column(0).combine_chunks())
