@@ -90,6 +90,6 @@ def _lengths(texts: pa.ChunkedArray, places: np.ndarray) -> np.ndarray:
     for chunk in texts.chunks:
         ends = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         if texts.num_chunks == 1:
-            return ends[places + 1].astype(np.int64) - ends[places]
+            return np.asarray(ends[places + 1].astype(np.int64) - ends[places])
         of_chunks.append(np.diff(ends))
-    return np.concatenate(of_chunks)[places].astype(np.int64)
+    return np.asarray(np.concatenate(of_chunks)[places], np.int64)
