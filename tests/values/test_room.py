@@ -44,7 +44,7 @@ ENDLESS: dict[str, Callable[[], Expression]] = {
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_endless_texts_are_refused_before_they_are_made(kind: str) -> None:
     before = pa.total_allocated_bytes()
-    with pytest.raises(TooLargeError, match="are allowed|may be"):
+    with pytest.raises(TooLargeError, match="are allowed"):
         evaluate(ENDLESS[kind](), ROWS)
     pa.default_memory_pool().release_unused()
     assert pa.total_allocated_bytes() - before < room.TEXTS_BYTES_MAX

@@ -142,7 +142,8 @@ def _sha2(text: str, bits: int) -> object:
 def _levenshtein(a: str, b: str) -> int:
     if len(a) * len(b) > STEPS_MAX:
         raise TooLargeError(
-            f"levenshtein() compares texts of {len(a):,} and {len(b):,} characters, whose product may be {STEPS_MAX:,}"
+            f"levenshtein() compares texts of {len(a):,} and {len(b):,} characters; "
+            f"{STEPS_MAX:,} are allowed for the product"
         )
     row = list(range(len(b) + 1))
     for i, c in enumerate(a, 1):
