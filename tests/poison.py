@@ -46,6 +46,32 @@ VICTIMS = {
 }
 
 
+_FAR = "SELECT x.a FROM R x CROSS JOIN R y CROSS JOIN R z"
+# Taken when they are registered, and never answered: what they ask for does not fit into anything.
+EXPLODING = {
+    "cross joins": "WITH d AS (SELECT DISTINCT odd, a FROM R) SELECT count(*) AS c FROM "
+    + " CROSS JOIN ".join(f"d d{k}" for k in range(9)),
+    "a join of nothing": "SELECT x.a FROM (SELECT a FROM R) x FULL OUTER JOIN (SELECT a FROM S) y ON x.a <> y.a "
+    "CROSS JOIN (SELECT a FROM T) z CROSS JOIN (SELECT b FROM T) u CROSS JOIN (SELECT b FROM S) v "
+    "CROSS JOIN (SELECT b FROM S) w",
+    "a list of everything": "SELECT collect_list(a) OVER (ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED "
+    f"FOLLOWING) AS l FROM ({_FAR}) f",
+    "frames over all rows": "SELECT sum(CAST(a AS double)) OVER (ORDER BY a ROWS BETWEEN 99999 PRECEDING AND 99999 "
+    f"FOLLOWING) AS s FROM ({_FAR}) f",
+    "a value of many rows": "SELECT a, (SELECT b FROM S) AS x FROM R",
+    "texts in texts": "SELECT replace(repeat(CAST(a AS string), 30000), '1', repeat('b', 60000)) AS x FROM R",
+    "texts by patterns": "SELECT regexp_replace(repeat(CAST(a AS string), 30000), '[0-9]', "
+    "repeat('b', 60000)) AS x FROM R",
+    "texts beside texts": f"SELECT concat({', '.join(['repeat(CAST(a AS string), 30000)'] * 400)}) AS x FROM R",
+    "texts that are matched": "SELECT a FROM R WHERE length(replace(repeat(CAST(a AS string), 30000), '1', "
+    "repeat('b', 60000))) > 5",
+    "texts that are compared": "SELECT a FROM R WHERE levenshtein(repeat(CAST(a AS string), 9000), "
+    "repeat('b', 9000)) > 5",
+    "texts of pairs": "SELECT R.a FROM R JOIN S ON R.k = S.k WHERE length(replace(repeat(CAST(R.a AS string), 30000), "
+    "CAST(S.a % 2 AS string), repeat('b', 60000))) > 5",
+}
+
+
 class PoisonError(ArithmeticError):
     """What a poisoned step raises: nothing that Weir knows of."""
 

@@ -61,6 +61,12 @@ class FetchError(WeirError):
     stage = "fetch"
 
 
+class TooLargeError(WeirError):
+    """An expression would make values that do not fit into the memory they may take."""
+
+    stage = "evaluate"
+
+
 class RunError(WeirError):
     """The streaming job cannot start or cannot go on."""
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from weir.answer.describe import describe
 from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
-from weir.errors import QueryError, WeirError
+from weir.errors import FetchError, QueryError, WeirError
 from weir.store.state import State
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ class Query:
         return self._weir._library.standing(self.id)
 
     def _read(self, read: Callable[[Standing, State], T]) -> T:
-        return self._weir._read(lambda state: read(self._standing(), state))
+        try:
+            return self._weir._read(lambda state: read(self._standing(), state))
+        except (MemoryError, pa.ArrowCapacityError) as error:  # pyarrow's own error of memory is one, too
+            raise FetchError(
+                f"the answer of query {self.id} does not fit into memory: {error}",
+                hint="shorten the windows, add conditions, or show fewer and shorter columns",
+            ) from error
 
     @property
     def sql(self) -> str:

@@ -43,11 +43,11 @@ def main(folder: str) -> int:
     w = weir.open(folder, spark=_session(), settings=SETTINGS)
     print("started", flush=True)
     try:
-        w.run(available_now=True)
+        run = w.run(available_now=True)
     except WeirError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         return 3
-    print("finished", flush=True)
+    print(f"finished; housekeeping: {run.progress().housekeeping_error}", flush=True)
     return 0
 
 

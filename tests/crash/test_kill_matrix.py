@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.crash.jvm import shared_jvm
-from tests.crash.world import Reader, World, is_stopped, jvm_of, kill_all
+from tests.crash.world import WAIT_S, Reader, World, jvm_of, kill_all, wait_until_stopped
 from weir.runtime.faults import POINTS
 from weir.store.data_files import batch_of_path
 
 pytestmark = pytest.mark.crash
-WAIT_S = 180
 # A worker that dies is started again by Spark and the batch goes on; everything else takes the driver along.
 IN_WORKERS = {"ingest worker, mid-file", "row file written, task result lost", "match worker, mid-file"}
 LATER = {"mid-publication"}  # nothing is published yet
@@ -35,18 +32,6 @@ def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
         return process.returncode, said
     finally:
         kill_all(process)
-
-
-def wait_until_stopped(process: subprocess.Popen[str]) -> None:
-    for _ in range(WAIT_S * 20):
-        assert process.poll() is None, f"the driver ended: {process.communicate()[0]}"
-        if is_stopped(process):
-            return
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-    raise AssertionError("the driver never reached its point")
 
 
 @pytest.mark.parametrize("own_jvm", [False, pytest.param(True, marks=pytest.mark.soak)])
@@ -111,12 +96,6 @@ def test_only_the_jvm_dies_then_everything_at_once(tmp_path: Path) -> None:
     world.check_complete()
 
 
-@pytest.fixture
-def closing() -> Iterator[contextlib.ExitStack]:
-    with contextlib.ExitStack() as stack:
-        yield stack
-
-
 def test_a_zombie_is_fenced(tmp_path: Path) -> None:
     world = World(tmp_path / "weir")
     world.push()
@@ -132,33 +111,3 @@ def test_a_zombie_is_fenced(tmp_path: Path) -> None:
     assert "was committed by another driver" in said, f"the zombie said: {said[-6000:]}"
     assert world.last_done() == before == 2, "one commit a batch"
     world.check_complete()
-
-
-def test_a_full_disk_stops_the_driver_and_harms_nothing(tmp_path: Path, closing: contextlib.ExitStack) -> None:
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("needs `mount`, and the right to mount a small tmpfs")
-    try:
-        world = World(place / "weir")
-        world.environment = closing.enter_context(shared_jvm())
-        world.push()
-        code, said = ends(world.driver())
-        assert code == 0, said
-        world.push()
-        ballast = place / "ballast"
-        size = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
-        ballast.write_bytes(b"x" * (size - 8_192))
-        code, said = ends(world.driver())
-        assert code != 0, said
-        assert "No space left on device" in said, said
-        assert "deleted or damaged" not in said, said
-        ballast.unlink()
-        world.check()
-        code, said = ends(world.driver())
-        assert code == 0, said
-        world.check_complete()
-        assert world.batches == 2
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=False)

@@ -80,6 +80,7 @@ QUERIES = (*QUERIES, *OVER_TABLES)
 WATCHED = (0, 6, 1, 7, JOIN_OF_THREE, JOIN_OF_THREE + 1, JOIN_OF_THREE + 2)  # that the reader asks for, in turn
 EDGES = (Column("valid_from", TIMESTAMP), Column("valid_to", TIMESTAMP))
 FAR = datetime.timedelta(days=400)  # from the first row; an edge of a lifetime that is no edge
+WAIT_S = 180  # for a driver
 
 
 @dataclass
@@ -267,8 +268,19 @@ def jvm_of(process: subprocess.Popen[str]) -> int:
     raise AssertionError(f"driver {process.pid} has no JVM")
 
 
-def is_stopped(process: subprocess.Popen[str]) -> bool:
-    return Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+def wait_until_stopped(process: subprocess.Popen[str], mark: Path | None = None) -> int:
+    """Wait until a driver stands still at its point, or, if it has a mark, whichever process has made that.
+
+    Returns the id of the process.
+    """
+    for _ in range(WAIT_S * 20):
+        assert process.poll() is None, "the driver ended before it reached its point"
+        found = str(process.pid) if mark is None else mark.read_text() if mark.exists() else ""
+        if found and Path(f"/proc/{found}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T":
+            return int(found)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    raise AssertionError("the driver never reached its point")
 
 
 def kill_all(process: subprocess.Popen[str]) -> None:

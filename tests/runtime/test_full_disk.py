@@ -6,118 +6,24 @@ for while the disk is full. The disk is a small one of its own, or, where none c
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
 import random
-import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
 
 import weir
 import weir.store.check
+from tests.disks import PAGE, Disk, FailingDisk, small_disk
 from tests.marks import few_are_quick
 from tests.poison import TEXTS, VICTIMS, World
 from weir.errors import WeirError
 from weir.store.inbox import Inbox
 from weir.testing.direct import DirectWeir
 
-SIZE = 48 << 20  # bytes of the small disk
-PAGE = 4_096
 STEPS = 60
 SETTINGS = {"tail_queries_max": 6, "fold_every_batches": 3, "compact_every_batches": 2, "orphan_grace_s": 0}
-
-
-class Disk(Protocol):
-    folder: Path
-
-    def fill(self, left: int) -> contextlib.AbstractContextManager[None]:
-        """The disk with so many bytes left."""
-        ...
-
-
-class SmallDisk:
-    """A file system of its own, and a file that fills it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @contextlib.contextmanager
-    def fill(self, left: int) -> Iterator[None]:
-        ballast = self.folder / "ballast"
-        about = os.statvfs(self.folder)
-        with open(ballast, "xb") as file:
-            size = about.f_bavail * about.f_frsize - left
-            if size > 0:
-                os.posix_fallocate(file.fileno(), 0, size)
-        try:
-            yield
-        finally:
-            ballast.unlink()
-
-
-class FailingDisk:
-    """Writes of this process below a folder fail when there were enough of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @contextlib.contextmanager
-    def fill(self, left: int) -> Iterator[None]:
-        rooms = [left]
-        write, link, fsync, mkdir = os.write, os.link, os.fsync, os.mkdir
-
-        def take(size: int) -> None:
-            if size > rooms[0]:
-                rooms[0] = 0
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            rooms[0] -= size
-
-        def is_here(handle: int) -> bool:
-            return os.readlink(f"/proc/self/fd/{handle}").startswith(str(self.folder))
-
-        def full_write(handle: int, data: Any) -> int:
-            if is_here(handle):
-                take(len(data))
-            return write(handle, data)
-
-        def full_fsync(handle: int) -> None:
-            if is_here(handle):
-                take(1)
-            fsync(handle)
-
-        def full(do: Callable[..., None]) -> Callable[..., None]:
-            def doing(*args: Any, **kwargs: Any) -> None:
-                if str(args[-1] if isinstance(args[-1], str) else args[0]).startswith(str(self.folder)):
-                    take(1)
-                do(*args, **kwargs)
-
-            return doing
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "write", full_write)
-            patch.setattr(os, "fsync", full_fsync)
-            patch.setattr(os, "link", full(link))
-            patch.setattr(os, "mkdir", full(mkdir))
-            yield
-
-
-@contextlib.contextmanager
-def small_disk(place: Path) -> Iterator[SmallDisk]:
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("needs `mount`, and the right to mount a small tmpfs")
-    try:
-        yield SmallDisk(place)
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=False)
 
 
 class Trials:

@@ -22,9 +22,11 @@ from weir.algebra.order import UnfoldedError, order
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import BOOLEAN, STRING, DataType, Kind
 from weir.algebra.single import single
+from weir.errors import RegisterError, TooLargeError
 
 INT64_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
+FOLDED_CHARS_MAX = 1 << 20  # of a constant that calls of constants make
 _DAY_US = 86_400_000_000
 _EPOCH_DAY = dt.date(1970, 1, 1)
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
@@ -88,7 +90,14 @@ def _called(e: nodes.Call, args: Sequence[Literal]) -> Literal:
     value = SIGNATURES[e.function].value
     if value is None:
         raise UnfoldedError
-    found = value(*(a.value for a in args))
+    try:
+        found = value(*(a.value for a in args))
+    except TooLargeError as error:
+        raise RegisterError(str(error).removeprefix(f"{error.stage}: ")) from error
+    if isinstance(found, str) and len(found) > FOLDED_CHARS_MAX:
+        raise RegisterError(
+            f"{e.function}() makes a constant of {len(found):,} characters, at most {FOLDED_CHARS_MAX:,} are allowed"
+        )
     if isinstance(found, int) and e.type.kind in (Kind.INT, Kind.BIGINT):
         limit = 1 << e.type.bits - 1
         found = found if -limit <= found < limit else None

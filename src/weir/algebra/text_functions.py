@@ -2,7 +2,8 @@
 
 Most of them are evaluated over columns by these very values, one distinct text at a time; those that Arrow has are
 vectorised in `weir.values.text_calls`. A text of more than `CHARS_MAX` characters that a count asks for (`repeat`,
-`lpad`) is NULL, so that one number cannot fill the memory. Characters are code points.
+`lpad`) is NULL, so that one number cannot fill the memory; `replace` and `levenshtein` have limits of their own, and
+`weir.values.room` has one for all texts that an expression makes. Characters are code points.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from weir.algebra import schema
 from weir.algebra.java_regex import regex_fault, replacement_fault
 from weir.algebra.schema import Kind
 from weir.algebra.signatures import BYTES, FIXED_TEXT, FIXED_WHOLE, HASHED, TEXT, WHOLE, Signature, Taken, Takes, always
+from weir.errors import TooLargeError
 
 CHARS_MAX = 1 << 16
+REPLACED_CHARS_MAX = 1 << 24  # of one text
+STEPS_MAX = 1 << 20  # of one Levenshtein distance: the product of the lengths, a tenth of a second
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
@@ -36,7 +40,14 @@ def _right(text: str, count: int) -> str:
 
 
 def _replace(text: str, search: str, replacement: str = "") -> object:
-    return text.replace(search, replacement) if search else text
+    if not search:
+        return text
+    size = len(text) + text.count(search) * (len(replacement) - len(search))
+    if size > REPLACED_CHARS_MAX:
+        raise TooLargeError(
+            f"replace() makes a text of {size:,} characters, at most {REPLACED_CHARS_MAX:,} are allowed"
+        )
+    return text.replace(search, replacement)
 
 
 def _padded(text: str, count: int, pad: str, *, left: bool) -> object:
@@ -129,6 +140,11 @@ def _sha2(text: str, bits: int) -> object:
 
 
 def _levenshtein(a: str, b: str) -> int:
+    if len(a) * len(b) > STEPS_MAX:
+        raise TooLargeError(
+            f"levenshtein() compares texts of {len(a):,} and {len(b):,} characters; "
+            f"{STEPS_MAX:,} are allowed for the product"
+        )
     row = list(range(len(b) + 1))
     for i, c in enumerate(a, 1):
         diagonal, row[0] = row[0], i

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import NOW, Expression, Query, Scan
+from weir.algebra.nodes import NOW, ColumnRef, Expression, Query, Scan
 from weir.algebra.schema import TIMESTAMP, Stream, Table, called, is_changes
 from weir.answer import table_versions
 from weir.answer.finish import finished
@@ -25,7 +25,7 @@ from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import EXAMINED_MAX, recompute
 from weir.answer.row_codes import less
 from weir.answer.table_versions import VersionRows
-from weir.answer.views import Ids, View, met, missing, ordered, qualified, shown, table_of
+from weir.answer.views import Ids, View, met, missing, ordered, qualified, require_room, shown, table_of
 from weir.answer.window import ANY, EVERYTHING, Cut, TimeDistance, apart, resolve
 from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
@@ -229,7 +229,11 @@ def project(core: StandingCore, views: Sequence[View], ids: Ids, constants: Mapp
     """The core's projected columns over these results."""
     values = [e for _, e in core.columns]
     rows = table_of(views, ids, values)
-    arrays = [evaluate(qualified(e), rows, constants) for e in values]
+    arrays, made = [], 0
+    for e in values:
+        arrays.append(evaluate(qualified(e), rows, constants))
+        made += 0 if isinstance(e, ColumnRef) else arrays[-1].nbytes
+        require_room(made, "what the expressions of the query make")
     fields = [pa.field(c.name, arrow_type(c.type)) for c in core.query.output]
     return pa.Table.from_arrays([a.cast(f.type) for a, f in zip(arrays, fields, strict=True)], schema=pa.schema(fields))
 

@@ -19,6 +19,7 @@ from weir.answer import engine
 from weir.answer.groups import grouped
 from weir.answer.pairing import paired, pairs
 from weir.answer.row_codes import common, different, less, without
+from weir.answer.views import require_room
 from weir.answer.window_functions import windowed
 from weir.errors import FetchError
 from weir.plan.finishes import (
@@ -70,6 +71,7 @@ class _Finishing:
         self.constants = constants
         self.versions = versions
         self._known: dict[int, pa.Table] = {}  # by id() of the operator
+        self._made = 0  # bytes of what expressions have made
         self._operators: dict[type[object], Callable[..., pa.Table]] = {
             Computed: self._computed,
             Extended: self._extended,
@@ -100,7 +102,10 @@ class _Finishing:
         return self._known[key]
 
     def _value(self, e: Expression, rows: pa.Table) -> pa.Array:
-        return evaluate(e, rows, self.constants).cast(arrow_type(e.type))
+        made = evaluate(e, rows, self.constants).cast(arrow_type(e.type))
+        self._made += 0 if isinstance(e, ColumnRef) else made.nbytes
+        require_room(self._made, "what the expressions of the finish make")
+        return made
 
     def _computed(self, finish: Computed) -> pa.Table:
         rows = self.rows(finish.input)
@@ -163,7 +168,7 @@ class _Finishing:
                 f"k{k} {'DESC' if d.descending else 'ASC'} NULLS {'FIRST' if d.nulls_first else 'LAST'}"
                 for k, (_, d) in enumerate(finish.keys)
             ]
-            cut = "" if count is None else f" LIMIT {start + count}"
+            cut = "" if count is None else f" LIMIT {min(start + count, rows.num_rows)}"
             statement = f"SELECT {engine.PLACE} FROM t ORDER BY {', '.join(order)}, {engine.PLACE}{cut}"
             places = engine.run(statement, {"t": engine.with_place(pa.table(keys))})
             rows = rows.take(places.column(0).combine_chunks())

@@ -13,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.nodes import And, ColumnRef, Expression, nearest_of
+from weir.algebra.nodes import And, ColumnRef, Expression, nearest_of, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Kind
 from weir.answer import engine
 from weir.answer.candidates import Pairs, both, bounded, candidates, equal_codes, equation_of, same, sources
+from weir.answer.views import require_room
 from weir.errors import FetchError
 from weir.values.evaluate import evaluate, truth
+from weir.values.room import bytes_taken, stretches
 
 BLOCK = 1 << 20
 LARGE = 20_000  # rows of a right side of which few may be wanted
@@ -94,11 +96,16 @@ def pairs(
             f"a join in the finish would look at {count:,} pairs of rows, at most {EXAMINED_MAX:,} are allowed",
             hint="add an equality or a bound between its sides, or shorten the windows",
         )
+    names = {c.name for c in walk(whole) if isinstance(c, ColumnRef)} if whole is not None else set()
+    # Some column of the left side stays, so that a condition without columns has rows to be true for.
+    asked = left.select([n for n in left.column_names if n in names] or left.column_names[:1])
+    asked_right = right.select([n for n in right.column_names if n in names])
     found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0, np.int64),) * 2]
     total = 0
     for first, second in blocks:
         if whole is not None:
-            true = truth(whole, _beside(left, right, first, second), constants)
+            parts = [(first[at], second[at]) for at in stretches((asked, asked_right), (first, second))]
+            true = np.concatenate([truth(whole, _beside(asked, asked_right, *part), constants) for part in parts])
             first, second = first[true], second[true]
         found.append((first, second))
         total += len(first)
@@ -138,6 +145,7 @@ def _sided(e: Expression, left: pa.Table) -> Expression:
 
 def _beside(left: pa.Table, right: pa.Table, first: np.ndarray, second: np.ndarray) -> pa.Table:
     """Rows of both tables side by side; −1 stands for no row."""
+    require_room(bytes_taken(left, first) + bytes_taken(right, second), "the rows of a join in the finish")
     one, other = _taken(left, first), _taken(right, second)
     return pa.table([*one.columns, *other.columns], names=[*left.column_names, *right.column_names])
 

@@ -39,6 +39,7 @@ from weir.answer.views import Ids, View, columns_of, joined_table, qualified
 from weir.answer.window import ANY, TimeDistance
 from weir.errors import FetchError
 from weir.values.evaluate import evaluate, truth
+from weir.values.room import stretches
 
 CANDIDATES_BLOCK = 1 << 20
 COMBINATIONS_MAX = 20_000_000  # of a join of many sources, at any step
@@ -180,8 +181,9 @@ class _Join:
         for at, of_added in blocks:
             combined = [*(places[k][at] for k in there), of_added]
             if condition is not None:
-                table = joined_table([self.sides[k] for k in (*there, added)], combined)
-                true = truth(condition, table, self.constants)
+                sides = [self.sides[k] for k in (*there, added)]
+                parts = [[one[part] for one in combined] for part in stretches(sides, combined)]
+                true = np.concatenate([truth(condition, joined_table(sides, p), self.constants) for p in parts])
                 combined = [one[true] for one in combined]
             yield dict(zip((*there, added), combined, strict=True))
 

@@ -18,9 +18,12 @@ from weir.algebra.nodes import ColumnRef, Expression, walk
 from weir.algebra.rebuild import rebuild
 from weir.answer.kept_rows import KeptRows
 from weir.answer.window import Cut
+from weir.errors import FetchError
 from weir.store.lifetimes import Lifetimes
+from weir.values.room import bytes_taken
 
 Ids = tuple[np.ndarray, ...]  # int64[results], one array a source
+ANSWER_BYTES_MAX = 2 << 30  # of rows of joins that are put side by side, and of what one answer's expressions make
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,15 @@ def columns_of(source: int, view: View, rows: np.ndarray, expressions: Iterable[
     return pa.table([pa.array(rows), *arrays], names=[str(source), *(_spelt(source, name) for name in names)])
 
 
+def require_room(size: int, what: str) -> None:
+    """FetchError if so many bytes of an answer are too many."""
+    if size > ANSWER_BYTES_MAX:
+        raise FetchError(
+            f"{what} would take {size:,} bytes, at most {ANSWER_BYTES_MAX:,} are allowed",
+            hint="shorten the windows, add conditions, or show fewer and shorter columns",
+        )
+
+
 def joined_table(sides: Sequence[pa.Table], places: Sequence[np.ndarray]) -> pa.Table:
     """Rows of each source's table side by side."""
     taken = [side.take(pa.array(at)) for side, at in zip(sides, places, strict=True)]
@@ -100,7 +112,9 @@ def table_of(views: Sequence[View], ids: Ids, expressions: Sequence[Expression])
         return columns_of(0, views[0], ids[0], expressions)
     distinct = [_distinct(rows) for rows in ids]
     sides = [columns_of(k, view, distinct[k], expressions) for k, view in enumerate(views)]
-    return joined_table(sides, [np.searchsorted(one, rows) for one, rows in zip(distinct, ids, strict=True)])
+    places = [np.searchsorted(one, rows) for one, rows in zip(distinct, ids, strict=True)]
+    require_room(sum(map(bytes_taken, sides, places)), "the rows of a join")
+    return joined_table(sides, places)
 
 
 def qualified(e: Expression) -> Expression:

@@ -22,8 +22,10 @@ from weir.answer import engine
 from weir.answer.engine import PLACE
 from weir.answer.groups import exact, grouped, ordered_keys
 from weir.answer.groups import mended as mended_aggregate
+from weir.answer.views import require_room
 from weir.errors import FetchError
 from weir.store.row_files import arrow_type
+from weir.values.room import bytes_taken
 
 LISTED_MAX = 20_000_000  # rows of frames that are listed
 _BY_ROWS = frozenset({"row_number", "ntile", "lag", "lead"})
@@ -218,6 +220,7 @@ def _listed(rows: pa.Table, call: WindowCall) -> pa.Array:
     of = np.repeat(np.arange(rows.num_rows), count)
     step = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
     member = order[np.repeat(begin_of + low - 1, count) + step]
+    require_room(bytes_taken(rows, member), f"the rows of the frames of {call.function}() OVER")
     listed = rows.take(pa.array(member)).append_column(_OWNER, pa.array(of))
     found = grouped(listed, [_OWNER], [(_VALUE, _as_aggregate(call))])
     empty = grouped(rows.slice(0, 0), [], [(_VALUE, _as_aggregate(call))]).column(_VALUE)

@@ -4,7 +4,7 @@
 
     WEIR_FAULT="plan created"                     kill this process (SIGKILL) when it gets there
     WEIR_FAULT="match worker, mid-file@3:raise"   the third time this process gets there: raise Crash
-    WEIR_FAULT_MARK=/path                         fire once over all processes: who makes that file, fires
+    WEIR_FAULT_MARK=/path                         fire once over all processes: who makes it, fires and writes its id
 
 with the actions kill, exit (code 17, no clean-up), raise and stop (SIGSTOP; SIGCONT goes on); or inside a
 test with `arm(function)`, which is called with the name of every point. The store announces its points
@@ -66,8 +66,8 @@ class Fault:
     def _is_first(self) -> bool:
         if self.mark is None:
             return True
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        with contextlib.suppress(FileExistsError), open(self.mark, "x") as mark:
+            mark.write(str(os.getpid()))
             return True
         return False
 

@@ -104,6 +104,7 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while self.end_of_run is None or ticket < self.end_of_run:
             entry = self.inbox.ticket(ticket)
             if entry is None:
+                self.inbox.require_there(ticket)
                 break
             available = entry.rows - row
             if is_changes(entry.stream):  # whole, or batches would show half of what was said at once

@@ -170,8 +170,13 @@ class CatalogLog:
 
     def drop_view(self, name: str) -> None:
         """Drop a view; its callers have looked at the other views."""
-        while self._append(_Dropped(name, "view")) is None:
-            pass
+        while True:
+            self.refresh()
+            found = self.read().views.get(name.lower())
+            if found is None:
+                raise StreamError(f"there is no view '{name}'")
+            if self._append(_Dropped(found.name, "view")) is not None:
+                return
 
     def _define(self, new: Stream | Table | View) -> int:
         while True:

@@ -6,7 +6,9 @@
 
 Tickets and releases are sealed documents (`weir.store.documents`), and the data file's name says its checksum. A ticket
 does not follow the one before it: a push waits for nobody, and tickets go as they are consumed. Its witness tells that
-one is lost.
+one is lost. Should the witness be lost with it, or never have been written, the tickets after it do: whoever first asks
+for the end of the inbox lists it, and a run asks for the ticket after the one it waits for. And should a release be
+lost with its witness, the ledger knows which tickets were consumed: no push takes such a number.
 
 A push is acknowledged when its ticket exists; the data file is durable before that. Tickets have no gaps. A
 reader starts at the ledger's `inbox_next`, since older tickets may be released.
@@ -27,12 +29,13 @@ one exists.
 Data files carry the number they were written for: one whose ticket names another file, or is released, can
 never be named any more. That, and not its age, is what lets vacuum remove it while pushers sleep.
 
-Cost: two durable files a push, O(log pushes) probes for a process's first push, three after that, and two listings of a
-few names; a conflict writes the data once more. A released ticket costs nothing.
+Cost: two durable files a push, a listing of the inbox and O(log pushes) probes for a process's first push, three after
+that, and two listings of a few names; a conflict writes the data once more. A released ticket costs nothing.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from dataclasses import dataclass
@@ -55,7 +58,7 @@ from weir.store.documents import (
     witness_path,
 )
 from weir.store.files import Files, reach
-from weir.store.ledger import last_number
+from weir.store.ledger import Ledger, last_number
 from weir.store.row_files import read_table
 
 FORMAT = 3
@@ -91,6 +94,7 @@ class Inbox:
         self._lock = threading.Lock()  # over the newest release, which never goes back
         self._last = -1  # the highest ticket known to have existed
         self._newest = Release(-1, 0, {}, 0)  # as far as we know
+        self._consumed: int | None = None  # tickets below were consumed when we first looked
 
     def push(self, stream: str, table: pa.Table) -> int:
         """Store rows; returns the ticket's number. They are durable and will be read exactly once."""
@@ -134,11 +138,38 @@ class Inbox:
         while True:
             floor = self.released()
             try:
-                known = max(start, floor) - 1
-                return last_number(lambda n: exists_document(self.files, ticket_path(n)), known) + 1
+                known = max(start, floor, self._consumed or 0) - 1
+                found = last_number(lambda n: exists_document(self.files, ticket_path(n)), known) + 1
+                if self._consumed is not None:
+                    return found
+                consumed = self._consumed_by_ledger()
+                self._require_gapless(max(floor, consumed))
+                self._consumed = consumed
             except StoreError:
                 if self.released() == floor:
                     raise  # else it is released: whoever pushed it wrote its witness late
+
+    def _consumed_by_ledger(self) -> int:
+        """Tickets below this number were taken by batches that are done."""
+        ledger = Ledger(self.files)
+        done = ledger.done(ledger.last_done())
+        return 0 if done is None else done.inbox_next
+
+    def _require_gapless(self, first: int) -> None:
+        """StoreError if a ticket is lost and one after it is there."""
+        names = (entry.path.removeprefix("inbox/") for entry in self.files.list("inbox"))
+        listed = sorted(number for number in (int(name) for name in names if name.isdigit()) if number >= first)
+        for before, number in itertools.pairwise([first - 1, *listed]):
+            if number > before + 1:
+                self.require_there(before + 1, number)
+
+    def require_there(self, number: int, later: int | None = None) -> None:
+        """StoreError if a ticket is lost: there is none of this number, though there is one after it."""
+        after = number + 1 if later is None else later
+        if self.files.exists(ticket_path(after)) and self.ticket(number) is None and number >= self.released():
+            raise StoreError(
+                f"{ticket_path(number)} is missing, though {ticket_path(after)} was pushed after it", hint=RESTORE
+            )
 
     def read(self, ticket: Ticket) -> pa.Table:
         """The rows of a push, memory-mapped."""

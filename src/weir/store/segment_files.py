@@ -97,7 +97,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
-        hint = f"free some space under {path.parent} and run again; the file is a cache and will be rebuilt"
+        hint = f"free some space under {path.parent} and run again; nothing is lost"
         raise DiskError(f"cannot write segment {path}: {error.strerror or error}", hint=hint) from error
     finally:
         with contextlib.suppress(OSError):

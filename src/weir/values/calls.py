@@ -18,6 +18,7 @@ from weir.values.columns import Operand, null_operand
 from weir.values.evaluations import Evaluation, mapped
 from weir.values.hash_calls import HASH_CALLS
 from weir.values.number_calls import NUMBER_CALLS
+from weir.values.room import take
 from weir.values.text_calls import TEXT_CALLS
 from weir.values.time_calls import TIME_CALLS
 
@@ -30,7 +31,10 @@ def call(function: str, args: Sequence[Operand], type_: DataType) -> Operand:
     if not SIGNATURES[function].sees_nulls and any(arg.kind is Kind.NULL for arg in args):
         return null_operand(type_)
     with np.errstate(all="ignore"):  # NULL places hold anything
-        return EVALUATIONS[function](args, type_)
+        found = EVALUATIONS[function](args, type_)
+    if found.kind is Kind.STRING:
+        take(function, found.values.nbytes, sum(arg.values.nbytes for arg in args if arg.kind is Kind.STRING))
+    return found
 
 
 def _evaluation(function: Signature) -> Evaluation:

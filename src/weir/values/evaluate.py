@@ -26,6 +26,7 @@ from weir.values.calls import call
 from weir.values.casts import cast
 from weir.values.columns import Bools, Operand, column_operand, constant_operand, to_arrow
 from weir.values.comparisons import compare, like
+from weir.values.room import room
 from weir.values.sets import contains
 
 Lookup = Callable[[ColumnRef | Param], Operand]
@@ -36,22 +37,26 @@ def evaluate(e: Expression, rows: pa.Table, constants: Mapping[str, object] | No
 
     `constants` are the values of its params, given as `Literal.value` is.
     """
-    return to_arrow(_operand(e, _row_lookup(rows, constants or {})), rows.num_rows)
+    with room():
+        return to_arrow(_operand(e, _row_lookup(rows, constants or {})), rows.num_rows)
 
 
 def truth(e: Expression, rows: pa.Table, constants: Mapping[str, object] | None = None) -> Bools:
     """Where the predicate `e` is TRUE: what WHERE keeps."""
-    return _true(_operand(e, _row_lookup(rows, constants or {})), rows.num_rows)
+    with room():
+        return _true(_operand(e, _row_lookup(rows, constants or {})), rows.num_rows)
 
 
 def evaluate_constants(e: Expression, constants: pa.Table) -> pa.Array:
     """The value of an expression without columns, for every row of `constants`; its params are columns."""
-    return to_arrow(_spread(_operand(e, _constants_lookup(constants)), constants.num_rows), constants.num_rows)
+    with room():
+        return to_arrow(_spread(_operand(e, _constants_lookup(constants)), constants.num_rows), constants.num_rows)
 
 
 def truth_of_constants(e: Expression, constants: pa.Table) -> Bools:
     """Where a predicate without columns is TRUE, for every row of `constants`."""
-    return _true(_operand(e, _constants_lookup(constants)), constants.num_rows)
+    with room():
+        return _true(_operand(e, _constants_lookup(constants)), constants.num_rows)
 
 
 def _row_lookup(rows: pa.Table, constants: Mapping[str, object]) -> Lookup:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from weir.algebra.schema import STRING, DataType, Kind
 from weir.store.row_files import arrow_type
 from weir.values.columns import IN_ARROW, Bools, Operand, both_valid, column_operand, distinct_rows
+from weir.values.room import TEXTS_BYTES_MAX, require
 
 Evaluation = Callable[[Sequence[Operand], DataType], Operand]
 Values = Callable[..., Any]  # of operands: the values that come out
@@ -120,13 +121,18 @@ def mapped(value: Callable[..., object], *, sees_nulls: bool = False) -> Evaluat
         found: list[object] = []
         seen: dict[tuple[object, ...], object] = {}
         remember = all(arg.kind is Kind.STRING for arg in args if len(arg.values) > 1)
+        chars = 0
         for row in rows:
             if remember and row in seen:
-                found.append(seen[row])
-                continue
-            made = None if not sees_nulls and None in row else value(*row)
-            if remember:
-                seen[row] = made
+                made = seen[row]
+            else:
+                made = None if not sees_nulls and None in row else value(*row)
+                if remember:
+                    seen[row] = made
+            if isinstance(made, str):
+                chars += len(made)
+                if chars > TEXTS_BYTES_MAX:
+                    require("a function", chars)
             found.append(made)
         return operand_of(found, type_, constant)
 

@@ -17,6 +17,7 @@ from weir.algebra.java_regex import LINE_END, rewritten, translated
 from weir.algebra.schema import STRING, DataType
 from weir.values.columns import Bools, Ints, Operand, both_valid
 from weir.values.evaluations import Evaluation, Values, by_pattern, size_of, spread, strict
+from weir.values.room import require
 
 
 def _cased(ascii_case: Callable[[Any], Any], case: Callable[[str], str]) -> Values:
@@ -74,6 +75,7 @@ def _bytes(texts: pa.Array) -> tuple[Ints, np.ndarray]:
 
 def _concat(*texts: Operand) -> pa.Array:
     count = size_of(texts)
+    require("concat", sum(t.values.nbytes * (count if len(t.values) == 1 else 1) for t in texts))
     return pc.binary_join_element_wise(*(spread(text, count).values for text in texts), "")
 
 
@@ -85,7 +87,12 @@ def _replace(text: Operand, search: Operand, replacement: Operand | None = None)
 def _replaced(texts: pa.Array, search: str | None, replacement: str | None) -> pa.Array:
     if search is None or replacement is None:
         return pa.nulls(len(texts), pa.string())
-    return pc.replace_substring(texts, pattern=search, replacement=replacement) if search else texts
+    if not search:
+        return texts
+    if len(replacement) > len(search):
+        matches = pc.sum(pc.count_substring(texts, pattern=search)).as_py() or 0
+        require("replace", texts.nbytes + matches * (len(replacement.encode()) - len(search.encode())))
+    return pc.replace_substring(texts, pattern=search, replacement=replacement)
 
 
 def _left(text: Operand, count: Operand) -> pa.Array:
@@ -158,6 +165,9 @@ def _regexp_replace(text: Operand, pattern: Operand, replacement: Operand) -> pa
     made, body = rewritten(replacement.values[0].as_py(), wanted), wanted.body
     if wanted.is_ended:
         made, body = rf"{made}\{wanted.groups + 2}", rf"({body})({LINE_END}?)\z"
+    matches = pc.sum(pc.count_substring_regex(text.values, pattern=body)).as_py() or 0
+    # A group that is named is at most all of the text, for all matches together.
+    require("regexp_replace", text.values.nbytes * (1 + made.count("\\")) + matches * len(made.encode()))
     return pc.replace_substring_regex(text.values, pattern=body, replacement=made)
 
 

@@ -26,6 +26,7 @@ from weir.index.keys import NULL_KEY
 from weir.index.meeting.checks import Remaining
 from weir.index.strings import StringDictionary
 from weir.values.evaluate import evaluate
+from weir.values.room import stretches
 
 
 def columns_of(attributes: Iterable[Expression], side: int) -> list[ColumnRef]:
@@ -66,12 +67,17 @@ def _keys(
     e: Expression, dictionary: StringDictionary | None, sides: tuple[pa.Table, pa.Table], places: tuple[Ints, Ints]
 ) -> Ints:
     """The key of an attribute for every pair of rows."""
-    columns = {}
-    for side in (0, 1):
-        at = pa.array(places[side])
-        for c in columns_of([e], side):
-            columns[spelled_name(side, c.name)] = sides[side].column(c.name).take(at)
-    return keys_of_values(evaluate(spelled(e), pa.table(columns)), e.type, dictionary)
+    names = [[c.name for c in columns_of([e], side)] for side in (0, 1)]
+    tables = [
+        of.select(wanted).rename_columns([spelled_name(side, n) for n in wanted])
+        for side, (of, wanted) in enumerate(zip(sides, names, strict=True))
+    ]
+    keys = [np.empty(0, np.int64)]
+    for part in stretches(tables, places):
+        taken = [one.take(pa.array(at[part])) for one, at in zip(tables, places, strict=True)]
+        rows = pa.table({name: one.column(name) for one in taken for name in one.column_names})
+        keys.append(keys_of_values(evaluate(spelled(e), rows), e.type, dictionary))
+    return np.concatenate(keys)
 
 
 def spelled(e: Expression) -> Expression:
