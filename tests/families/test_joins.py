@@ -69,7 +69,7 @@ def test_equi_joins_of_two_streams_are_taken(sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT name FROM trade", "it reads one source, not two"),
+        ("SELECT name FROM trade", "it reads one source"),
         ("SELECT DISTINCT t.name FROM trade t, weather w WHERE t.area = w.area", "DISTINCT compares rows"),
         ("SELECT count(*) FROM trade t, weather w WHERE t.area = w.area", "aggregates combine rows"),
         ("SELECT area FROM trade UNION ALL SELECT area FROM weather", "UNION combines two queries"),
