@@ -65,7 +65,7 @@ __all__ = [
     "BOTH",
     "Checked",
     "JoinFamily",
-    "Joined",
+    "JoinOfTwo",
     "at_home",
     "bounded_differences",
     "check",
@@ -117,7 +117,7 @@ class JoinFamily:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinOfTwo:
     """One query as its family sees it."""
 
     family: JoinFamily
@@ -194,7 +194,7 @@ def _key_refusal(split: _JoinSplit, names: Mapping[int, str]) -> str | None:
     return None
 
 
-def joined(query: Query, catalog: Catalog) -> Joined:
+def joined(query: Query, catalog: Catalog) -> JoinOfTwo:
     """A query that the family takes, by side."""
     reason = refusal(query, catalog)
     assert reason is None, reason
@@ -209,10 +209,10 @@ def joined(query: Query, catalog: Catalog) -> Joined:
     number_of = {scan.source: side for side, scan in enumerate(sides)}
     family = JoinFamily((sides[0].relation, sides[1].relation), turned if swapped else straight)
     predicate = on_side(conjunction(split.rest), number_of) if split.rest else None
-    return Joined(family, swapped, sides, predicate, join.predicate, not family.keys, columns_of(query))
+    return JoinOfTwo(family, swapped, sides, predicate, join.predicate, not family.keys, columns_of(query))
 
 
-def check(found: Joined, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
+def check(found: JoinOfTwo, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
     """What a registration needs, by side; RegisterError when a query needs too many boxes or a stream too much.
 
     `streams` are those of the sides. Quotas count by stream: what a residual of this join needs, a selection over the
@@ -249,7 +249,7 @@ def checked(
     )
 
 
-def describe(found: Joined, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
+def describe(found: JoinOfTwo, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
     """For `explain`: keys, boxes and attributes of one query, in the words of its SQL.
 
     `streams` are those of the sides; `constants` are the values of the query's params, if they are known.

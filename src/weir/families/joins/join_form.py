@@ -13,7 +13,7 @@ from weir.algebra.schema import Catalog, Stream
 from weir.boxes.attributes import sources_of
 from weir.families.contract import Checked, Encounter, Needs, NewRows, QueriesOf, Results, Seen
 from weir.families.joins import join_family
-from weir.families.joins.join_family import Joined, JoinFamily, terms_of
+from weir.families.joins.join_family import JoinFamily, JoinOfTwo, terms_of
 from weir.families.joins.join_matching import JoinMatches
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
@@ -33,7 +33,7 @@ open_rows = PartnerRows.from_arrays
 class SeenJoin(Seen):
     """A join of two streams, by side."""
 
-    def __init__(self, joined: Joined, streams: tuple[Stream, ...]) -> None:
+    def __init__(self, joined: JoinOfTwo, streams: tuple[Stream, ...]) -> None:
         self.joined = joined
         self.family = joined.family
         self.streams = streams
