@@ -57,6 +57,6 @@ def terms_in_estimates(estimates: Callable[[Floats], Floats], n_strategies: int,
 
 
 def run_ends(random: np.random.Generator, m_rows: int) -> Int64s:
-    """The ends of runs of very different lengths, which have about so many rows together."""
+    """The ends of runs of very different lengths: as many runs as so many rows hold, at least one."""
     ends = np.cumsum(np.exp(random.uniform(0.0, np.log(RUN_MAX), m_rows)).astype(np.int64))
     return ends[: max(int(np.searchsorted(ends, m_rows)), 1)]
