@@ -77,7 +77,7 @@ def measure(name: str, sql: str, params: pa.Table, events: pa.Table) -> dict[str
     constants = constants_table(planned, params)
     planned.check(constants)
     planned_s = time.perf_counter() - begun
-    segment = Segment.build(STREAM, [Group(planned.shape.query, constants, 0)], strategy="grid", settings=SETTINGS)
+    segment = Segment.build(STREAM, [Group(planned.shape.query, constants, 0)], strategy="grid")
     registered_s = time.perf_counter() - begun
     muted = np.zeros(len(segment.ids), bool)
     found = segment.match(events, muted, 1 << 40)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +28,7 @@ from weir.errors import (
     RunError,
     StoreError,
     StreamError,
+    WeirError,
     did_you_mean,
 )
 from weir.families.forms import with_known_strategies
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from weir.store.vacuum import Removed
 
 T = TypeVar("T")
+R = TypeVar("R", Stream, Table)
 
 
 def open_weir(
@@ -471,22 +473,12 @@ class Weir:
                 return read(self.state)
 
     def _stream(self, name: str, error: type[PushError] | type[StreamError]) -> Stream:
-        catalog = self.catalog
-        expect_text(name, "the name of a stream", error)
-        found = catalog.streams.get(name.lower())
-        if found is None:
-            other = "it is a table: see upsert, delete and drop_table" if name.lower() in catalog.tables else ""
-            raise error(f"there is no stream '{name}'", hint=other or _known(name, "streams", catalog.streams))
-        return found
+        streams, tables = self.catalog.streams, self.catalog.tables
+        return _defined("stream", name, streams, tables, "it is a table: see upsert, delete and drop_table", error)
 
     def _table(self, name: str, error: type[PushError] | type[StreamError]) -> Table:
-        catalog = self.catalog
-        expect_text(name, "the name of a table", error)
-        found = catalog.tables.get(name.lower())
-        if found is None:
-            other = "it is a stream: see push and drop_stream" if name.lower() in catalog.streams else ""
-            raise error(f"there is no table '{name}'", hint=other or _known(name, "tables", catalog.tables))
-        return found
+        streams, tables = self.catalog.streams, self.catalog.tables
+        return _defined("table", name, tables, streams, "it is a stream: see push and drop_stream", error)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -546,7 +538,14 @@ class Weir:
         return vacuum_now(self.files, self.settings)
 
 
-def _known(name: str, what: str, relations: Mapping[str, Stream] | Mapping[str, Table]) -> str:
-    """What a name may have meant."""
-    known = [r.name for r in relations.values()]
-    return did_you_mean(name, known) or f"{what}: {', '.join(known) or 'none yet'}"
+def _defined(
+    kind: str, name: str, of_kind: Mapping[str, R], others: Container[str], if_other: str, error: type[WeirError]
+) -> R:
+    """The stream or table of this name; if there is none the error says what the name may have meant."""
+    expect_text(name, f"the name of a {kind}", error)
+    found = of_kind.get(name.lower())
+    if found is None:
+        known = [relation.name for relation in of_kind.values()]
+        meant = did_you_mean(name, known) or f"{kind}s: {', '.join(known) or 'none yet'}"
+        raise error(f"there is no {kind} '{name}'", hint=if_other if name.lower() in others else meant)
+    return found

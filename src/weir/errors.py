@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class WeirError(Exception):
     """Base of all errors that Weir raises on purpose."""
 
-    stage = "weir"
+    stage: ClassVar[str] = "weir"
+
+    def __init_subclass__(cls, *, stage: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.stage = stage or cls.stage
 
     def __init__(self, message: str, *, line: int | None = None, column: int | None = None, hint: str = "") -> None:
         self.line = line
@@ -25,62 +30,44 @@ class WeirError(Exception):
         super().__init__(f"{self.stage}: {message}{position}{tail}")
 
 
-class OpenError(WeirError):
+class OpenError(WeirError, stage="open"):
     """The folder or its settings cannot be used."""
 
-    stage = "open"
 
-
-class StreamError(WeirError):
+class StreamError(WeirError, stage="stream"):
     """A stream or table definition is wrong or conflicts with an earlier one."""
 
-    stage = "stream"
 
-
-class PushError(WeirError):
+class PushError(WeirError, stage="push"):
     """Pushed rows do not fit their stream; none of them was taken."""
 
-    stage = "push"
 
-
-class RegisterError(WeirError):
+class RegisterError(WeirError, stage="register"):
     """A query's text is malformed, does not type-check, or cannot be executed yet; nothing was registered."""
 
-    stage = "register"
 
-
-class QueryError(WeirError):
+class QueryError(WeirError, stage="query"):
     """There is no such query, or it was dropped."""
 
-    stage = "query"
 
-
-class FetchError(WeirError):
+class FetchError(WeirError, stage="fetch"):
     """An answer was asked for that cannot be given whole."""
 
-    stage = "fetch"
 
-
-class TooLargeError(WeirError):
+class TooLargeError(WeirError, stage="evaluate"):
     """An expression would make values that do not fit into the memory they may take."""
 
-    stage = "evaluate"
 
-
-class RunError(WeirError):
+class RunError(WeirError, stage="run"):
     """The streaming job cannot start or cannot go on."""
-
-    stage = "run"
 
 
 class FencedError(RunError):
     """Another driver committed the batch that this one was working on."""
 
 
-class StoreError(WeirError):
+class StoreError(WeirError, stage="store"):
     """A file of the ledger, the registry or the rows is missing or damaged."""
-
-    stage = "store"
 
 
 class DiskError(StoreError):

@@ -25,9 +25,8 @@ from tests.generators.wide_streams import ATTRIBUTES_MAX, attributes_of
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, Wish, play
 from weir.errors import OpenError
+from weir.families import indexed_boxes
 from weir.families.forms import with_known_strategies
-from weir.families.many import many_segments
-from weir.families.selections import selection_segments
 from weir.index.joining import routing
 from weir.index.strategies import STRATEGIES
 from weir.index.trees import partial_index
@@ -125,8 +124,7 @@ def results_of(w: weir.Weir, batches: int) -> list[Result]:
 
 def prefer_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a strategy is chosen, trees are, though queries are too few for them to pay."""
-    for segments in (selection_segments, many_segments):
-        monkeypatch.setattr(segments, "choose", lambda *_: "rtree")
+    monkeypatch.setattr(indexed_boxes, "choose", lambda *_: "rtree")
     monkeypatch.setattr(partial_index, "BOXES_MIN", 0)
     monkeypatch.setattr(partial_index, "CLEARLY", 0.0)
     monkeypatch.setattr(routing, "CHECKED_NS", 1e9)

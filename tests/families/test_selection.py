@@ -105,7 +105,7 @@ def test_every_strategy_matches_what_the_evaluator_says(seed: int) -> None:
     groups = [g for g, _ in made]
     rng.shuffle(groups)
     for strategy in STRATEGIES:
-        segment = Segment.build(STREAM, groups, strategy=strategy, settings=SETTINGS, excluded=excluded)
+        segment = Segment.build(STREAM, groups, strategy=strategy, excluded=excluded)
         assert segment.ids.tolist() == sorted(set(ids) - hidden)
         unmuted = np.zeros(len(segment.ids), np.uint8)
         for version in (segment, reopened(segment)):
@@ -127,7 +127,7 @@ def test_over_budget_counts_exactly_also_in_pieces(
     constants = pa.table({"c0": [-100, 0, 4, 100], "c1": pa.array(["a", "b", None, "a"])})
     predicate = Or((Comparison(">", i, Param("c0", BIGINT)), Comparison("=", column("s"), Param("c1", STRING))))
     group = Group(query_of(predicate), constants, np.array([7, 3, 9, 4]))
-    segment = Segment.build(STREAM, [group], strategy=strategy, settings=SETTINGS)
+    segment = Segment.build(STREAM, [group], strategy=strategy)
     assert segment.ids.tolist() == [3, 4, 7, 9]
     rows = [dict.fromkeys(COLUMNS) | {"i": k % 10, "s": "ab"[k % 2]} for k in range(100)]
     table = table_of(rows)
@@ -158,8 +158,8 @@ def test_only_attributes_that_boxes_use_are_evaluated() -> None:
         Group(query_of(never), pa.table({"c0": pa.array([None], pa.int64())}), 1),
         Group(query_of(Comparison("<", column("i"), Param("c0", BIGINT))), pa.table({"c0": [5]}), 2),
     ]
-    segment = Segment.build(STREAM, groups, strategy="scan", settings=SETTINGS)
-    assert segment.attributes == [column("i")]
+    segment = Segment.build(STREAM, groups, strategy="scan")
+    assert segment.boxes.attributes == [column("i")]
     assert segment.ids.tolist() == [1, 2]
     assert segment.meta()["attributes"] == [to_json(column("i"))]
 
@@ -168,7 +168,7 @@ def test_single_registrations_of_one_shape_are_one_table() -> None:
     predicate = And((Comparison(">", column("d"), Param("c0", DOUBLE)), Like(column("s"), Param("c1", STRING))))
     groups = [Group(query_of(predicate), pa.table({"c0": [k / 100], "c1": ["a%"]}), 5 * k) for k in range(2_000)]
     start = time.perf_counter()
-    segment = Segment.build(STREAM, groups, strategy="scan", settings=SETTINGS)
+    segment = Segment.build(STREAM, groups, strategy="scan")
     assert time.perf_counter() - start < 5  # about 0.1 s; 2,000 separate builds would take longer
     row = dict.fromkeys(COLUMNS) | {"d": 10.0, "s": "abc"}
     found = segment.match(table_of([row]), np.zeros(2_000, np.uint8), ALL_PAIRS)
@@ -177,7 +177,7 @@ def test_single_registrations_of_one_shape_are_one_table() -> None:
 
 def test_an_empty_segment_matches_nothing() -> None:
     for strategy in STRATEGIES:
-        segment = reopened(Segment.build(STREAM, [], strategy=strategy, settings=SETTINGS))
+        segment = reopened(Segment.build(STREAM, [], strategy=strategy))
         found = segment.match(table_of(random_rows(random.Random(1), 3)), np.zeros(0, np.uint8), 10)
         assert isinstance(found, Matches)
         assert found.offsets.tolist() == [0, 0, 0, 0]
@@ -227,10 +227,8 @@ def test_check_refuses_over_cap_and_over_quota() -> None:
     ):
         check(query_of(scaled), constants, STREAM, Settings(residuals_per_stream_max=999))
     # What was registered under a higher cap is still built.
-    assert Segment.build(
-        STREAM, [Group(query_of(many), pa.table({f"c{k}": [k] for k in range(5)}), 1)],
-        strategy="scan", settings=Settings(boxes_per_query_max=1),
-    ).ids.tolist() == [1]  # fmt: skip
+    group = Group(query_of(many), pa.table({f"c{k}": [k] for k in range(5)}), 1)
+    assert Segment.build(STREAM, [group], strategy="scan").ids.tolist() == [1]
 
 
 CATALOG = Catalog({"trade": STREAM}, {"stock": Table("stock", (Column("id", BIGINT),), ("id",))})
@@ -291,7 +289,7 @@ def test_opening_a_segment_takes_a_millisecond() -> None:
     )
     lo = np.arange(10_000.0)
     group = Group(query_of(predicate), pa.table({"c0": lo, "c1": lo + 3}), 0)
-    segment = Segment.build(STREAM, [group], strategy=SETTINGS.strategy, settings=SETTINGS)
+    segment = Segment.build(STREAM, [group], strategy=SETTINGS.strategy)
     arrays, meta = segment.arrays(), segment.meta()
     best = min(_seconds(lambda: Segment.from_arrays(arrays, meta)) for _ in range(5))
     assert best < 0.01  # about 0.1 ms on an idle core

@@ -75,7 +75,7 @@ def test_matches_of_random_sql_are_what_recompute_says(seed: int) -> None:
             expected.append(np.ones(120, bool) if predicate is None else truth(predicate, rows, values))
         assert describe(query, None, stream)["boxes"]
     for strategy in STRATEGIES:
-        segment = Segment.build(stream, groups, strategy=strategy, settings=SETTINGS)
+        segment = Segment.build(stream, groups, strategy=strategy)
         found = segment.match(rows, np.zeros(len(segment.ids), np.uint8), 1 << 40)
         assert isinstance(found, Matches)
         matched = np.zeros((120, len(segment.ids)), bool)

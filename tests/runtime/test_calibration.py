@@ -13,7 +13,7 @@ from weir.index.bands.band_index import BandIndex
 from weir.index.joining.kinds import DEFAULT
 from weir.index.joins.join_costs import HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
-from weir.runtime import band_calibration, calibration, fits
+from weir.runtime import band_calibration, calibration, fits, measuring
 from weir.runtime.calibration import Calibration, JoinWorkload, calibrate, draw, fit_terms, load, main, measure, store
 from weir.runtime.fits import Fit, fit_each
 from weir.store.files import LocalFiles, ObjectFiles, open_files
@@ -239,7 +239,7 @@ def test_workloads_have_the_asked_characteristics() -> None:
     assert len(events.run.values) == pytest.approx(shape.m_rows, rel=0.1)
     runs = events.end - events.begin
     assert runs.min() >= 1
-    assert runs.max() <= calibration.RUN_MAX
+    assert runs.max() <= measuring.RUN_MAX
     assert runs.max() > 20 * np.median(runs) > 20, "event join rates differ by orders"
     selected = np.searchsorted(np.sort(plane.a_lo), events.a, side="right")
     selected -= np.searchsorted(np.sort(plane.a_hi), events.a, side="left")

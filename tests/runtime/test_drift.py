@@ -13,9 +13,8 @@ import pytest
 
 import weir
 from tests.poison import World
+from weir.families import indexed_boxes
 from weir.families.joins import join_layouts
-from weir.families.many import many_segments
-from weir.families.selections import selection_segments
 from weir.index import access, digests, grid, lifts, samples
 from weir.runtime import query_segments
 from weir.runtime.recent_rows import ROWS, RecentRows
@@ -118,7 +117,7 @@ def test_every_form_answers_as_before_while_its_segments_are_built_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few queries and few rows, but all are measured, and every family is built anew in every batch."""
-    for module in (selection_segments, join_layouts, many_segments, grid, query_segments):
+    for module in (indexed_boxes, join_layouts, grid, query_segments):
         monkeypatch.setattr(module, "BOXES_MIN", 1)
     for module in (grid, samples, lifts, digests):
         monkeypatch.setattr(module, "ROWS_MIN", 1)

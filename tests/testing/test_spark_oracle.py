@@ -91,8 +91,8 @@ def test_rows_that_change_are_seen(spark: SparkSession) -> None:
 def test_what_does_not_fit(spark: SparkSession) -> None:
     assert ask(spark, "SELECT CAST(price AS int) AS p FROM trade WHERE id IN (1, 2, 5)") == [(2,), (None,), (None,)]
     overflows = "SELECT sum(big) AS s FROM trade"
-    assert spark_sql.raises(spark, overflows, {}, CATALOG, rows(), TAU)
-    assert not spark_sql.raises(spark, f"{overflows} WHERE id < 4", {}, CATALOG, rows(), TAU)
+    assert spark_sql.raises(spark, lambda: ask(spark, overflows))
+    assert not spark_sql.raises(spark, lambda: ask(spark, f"{overflows} WHERE id < 4"))
     assert ask(spark, "SELECT 1 / id AS x FROM trade WHERE id = 0") == [(None,)]
 
 

@@ -124,7 +124,7 @@ def test_what_is_selected_by_it_is_found_by_index(block: str) -> None:
         slots = {f"c{i}": values_of(constants.column(f"c{i}"), t.kind)[0] for i, t in types}
         expected.append(truth(predicate, rows, slots))
         conditions.append(condition)
-    segment = Segment.build(STREAM, groups, strategy="scan", settings=Settings())
+    segment = Segment.build(STREAM, groups, strategy="scan")
     found = segment.match(rows, np.zeros(len(segment.ids), np.uint8), 1 << 40)
     assert isinstance(found, Matches)
     matched = np.zeros((rows.num_rows, len(segment.ids)), bool)

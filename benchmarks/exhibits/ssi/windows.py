@@ -22,7 +22,7 @@ from weir.index.box_tables import Matches
 from weir.index.meeting.index_contract import Meeting, Tuning, timed_meeting
 from weir.index.windows.skylines import COUNT
 from weir.index.windows.window_index import WindowIndex
-from weir.index.windows.window_layout import Ages, Kept
+from weir.index.windows.window_layout import Ages, KeptPartners
 from weir.runtime.calibration import ns_per_cycle
 
 HORIZON = 1_000_000_000
@@ -101,7 +101,7 @@ def plain(name: str) -> str:
     return name.removesuffix(NEW)
 
 
-def _kept(index: WindowIndex) -> Kept:
+def _kept(index: WindowIndex) -> KeptPartners:
     assert index.kept is not None, "it keeps what it makes"
     return index.kept
 

@@ -19,6 +19,7 @@ so that memory follows the rows and the results, not the candidates. A caller ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -107,21 +108,17 @@ def _check_count(count: int, joined: int, sources_count: int) -> None:
         )
 
 
+@dataclass
 class _Join:
     """Combinations of rows of several sources, which grow by one source at a time."""
 
-    def __init__(
-        self,
-        across: Sequence[Expression],
-        constants: Mapping[str, object],
-        sides: Sequence[pa.Table],
-        examined_max: int | None,
-    ) -> None:
-        self.across = across
-        self.constants = constants
-        self.sides = sides
-        self.left = examined_max
-        self.examined_max = examined_max
+    across: Sequence[Expression]
+    constants: Mapping[str, object]
+    sides: Sequence[pa.Table]
+    examined_max: int | None
+
+    def __post_init__(self) -> None:
+        self.left = self.examined_max
 
     def many(self) -> Mapping[int, np.ndarray]:
         """All combinations: places in the rows of each source."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -170,16 +170,12 @@ class Encounter(NamedTuple):
     lifetimes: Sequence[Lifetimes | None] = ()  # for each side that is a table's: how long its changes hold
 
 
-class QuerySegment(Stored, Protocol):
-    """Cores of one family, ready to be matched with new rows of any of its sides."""
+class SlottedQueries(Stored, Protocol):
+    """Cores of one family, by slot."""
 
     @property
     def ids(self) -> np.ndarray:
         """int64[n_slots], ascending: the core of each slot."""
-
-    @property
-    def needs(self) -> tuple[Needs, ...]:
-        """What it asks of the rows of each side; nothing where no row of the side is ever a partner."""
 
     @property
     def reached(self) -> str:
@@ -188,8 +184,35 @@ class QuerySegment(Stored, Protocol):
     def foreseen(self, recent: Recent) -> Foreseen | None:
         """What rows like these cost, as it is built and if it were built for them; None if that cannot be told."""
 
+
+class QuerySegment(SlottedQueries, Protocol):
+    """Cores of one family, ready to be matched with new rows of any of its sides."""
+
+    @property
+    def needs(self) -> tuple[Needs, ...]:
+        """What it asks of the rows of each side; nothing where no row of the side is ever a partner."""
+
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         """The results of an encounter. OverBudget holds, by slot, the counts of those that were not yielded before."""
+
+
+S = TypeVar("S", bound=SlottedQueries)
+
+
+class QueriesOf(Generic[S]):
+    """A base of query segments that pass on to a form's own segment all but what they need and how they match."""
+
+    def __init__(self, segment: S) -> None:
+        self.segment = segment
+        self.ids = segment.ids
+        self.arrays, self.meta = segment.arrays, segment.meta
+
+    @property
+    def reached(self) -> str:
+        return self.segment.reached
+
+    def foreseen(self, recent: Recent) -> Foreseen | None:
+        return self.segment.foreseen(recent)
 
 
 class Form(Protocol):

@@ -21,6 +21,13 @@ def parts_of(query: Query) -> tuple[Scan, Expression | None, tuple[tuple[str, Ex
     return child, None, root.columns
 
 
+def join_of(query: Query) -> Join:
+    """The join of a query that a family of joins takes."""
+    assert isinstance(query.root, Project), "a join of streams is a projection"
+    assert isinstance(query.root.child, Join), "of a join"
+    return query.root.child
+
+
 def condition_of(query: Query) -> Expression | None:
     """WHERE and ON together; None: every row, or every combination of rows."""
     root = query.root

@@ -19,17 +19,7 @@ from typing import Self
 import numpy as np
 
 from weir.index import access, digests, layout, ranks
-from weir.index.box_tables import (
-    BoxTable,
-    Int32s,
-    Int64s,
-    Matches,
-    OverBudget,
-    Uint8s,
-    check,
-    check_events,
-    frozen,
-)
+from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
 from weir.index.digests import Digest, Foreseen, Reached
 from weir.index.hit_pairs import Gathered, count_pairs, make_gathered, write_pairs
 from weir.index.layout import ENTRY_BASE, EQUALITY, STRIDE, Layout, X, Y

@@ -36,6 +36,7 @@ from weir.index.layout import (
     X,
     Y,
 )
+from weir.index.meeting.lean import thin
 
 BLOCK_EVENTS = 1 << 14  # events that go through the probes together
 _HITS_MIN = 1 << 20  # hits that a block's buffers hold at least
@@ -203,16 +204,18 @@ def _scan_runs(
         if y_of >= 0:
             y = values[y_of]
             if has_z:
-                n_hits = _scan_xyz(entries, begin, end, has_rest, x, y, values, hits, n_hits)
+                n_hits = _scan(entries, begin, end, has_rest, (True, True, True), x, y, values, hits, n_hits)
             else:
-                n_hits = _scan_xy(entries, begin, end, has_rest, x, y, hits, n_hits)
+                n_hits = _scan(entries, begin, end, has_rest, (True, True, False), x, y, values, hits, n_hits)
         elif x_of >= 0:
             if has_z:
-                n_hits = _scan_xz(entries, begin, end, has_rest, x, values, hits, n_hits)
+                n_hits = _scan(entries, begin, end, has_rest, (True, False, True), x, y, values, hits, n_hits)
             else:
-                n_hits = _scan_x(entries, begin, end, has_rest, x, hits, n_hits)
+                n_hits = _scan(entries, begin, end, has_rest, (True, False, False), x, y, values, hits, n_hits)
+        elif has_z:
+            n_hits = _scan(entries, begin, end, has_rest, (False, False, True), x, y, values, hits, n_hits)
         else:
-            n_hits = _scan_z(entries, begin, end, has_rest, has_z, values, hits, n_hits)
+            n_hits = _scan(entries, begin, end, has_rest, (False, False, False), x, y, values, hits, n_hits)
         if has_rest:
             n_hits = _check_rest(made, entries, first_entry, values, hits, first, n_hits)
         pieces[n_pieces, 0] = i
@@ -239,97 +242,39 @@ def _check_rest(
     return kept
 
 
-# In the scans below a candidate is always written, and the count moves on only if it is a hit: there is no branch to
-# mispredict. Unsigned indexes spare the test for negative ones.
-
-
-@kernel
-def _scan_x(
-    entries: Int32s, begin: Scalar, end: Scalar, as_entry: Scalar, x: Scalar, hits: Int32s, n_hits: Scalar
-) -> Scalar:
-    n = np.uint64(n_hits)
-    for e in range(begin, end):
-        hits[n] = e if as_entry else entries[e, 0]
-        n += np.uint64((entries[e, 1] <= x) & (x <= entries[e, 2]))
-    return np.int64(n)
-
-
-@kernel
-def _scan_xy(
-    entries: Int32s, begin: Scalar, end: Scalar, as_entry: Scalar, x: Scalar, y: Scalar, hits: Int32s, n_hits: Scalar
-) -> Scalar:
-    n = np.uint64(n_hits)
-    for e in range(begin, end):
-        hits[n] = e if as_entry else entries[e, 0]
-        n += np.uint64((entries[e, 1] <= x) & (x <= entries[e, 2]) & (entries[e, 3] <= y) & (y <= entries[e, 4]))
-    return np.int64(n)
-
-
-@kernel
-def _scan_xz(
+@thin
+def _scan(
     entries: Int32s,
     begin: Scalar,
     end: Scalar,
     as_entry: Scalar,
-    x: Scalar,
-    values: Int32s,
-    hits: Int32s,
-    n_hits: Scalar,
-) -> Scalar:
-    n = np.uint64(n_hits)
-    for e in range(begin, end):
-        hits[n] = e if as_entry else entries[e, 0]
-        z = values[np.uint32(entries[e, 3])]
-        n += np.uint64((entries[e, 1] <= x) & (x <= entries[e, 2]) & (entries[e, 4] <= z) & (z <= entries[e, 5]))
-    return np.int64(n)
-
-
-@kernel
-def _scan_xyz(
-    entries: Int32s,
-    begin: Scalar,
-    end: Scalar,
-    as_entry: Scalar,
+    has: tuple[Scalar, Scalar, Scalar],
     x: Scalar,
     y: Scalar,
     values: Int32s,
     hits: Int32s,
     n_hits: Scalar,
 ) -> Scalar:
+    """Append the hits among the entries begin … end, whose inline bounds are those of x, y and z that they have.
+
+    A candidate is always written, and the count moves on only if it is a hit: there is no branch to mispredict.
+    Unsigned indexes spare the test for negative ones. What an entry has is the same for a whole probe and a constant
+    of the call, so each call is a loop of its own, without those tests.
+    """
+    has_x, has_y, has_z = has
+    z_at = 1 + 2 * has_x + 2 * has_y
     n = np.uint64(n_hits)
     for e in range(begin, end):
         hits[n] = e if as_entry else entries[e, 0]
-        z = values[np.uint32(entries[e, 5])]
-        n += np.uint64(
-            (entries[e, 1] <= x)
-            & (x <= entries[e, 2])
-            & (entries[e, 3] <= y)
-            & (y <= entries[e, 4])
-            & (entries[e, 6] <= z)
-            & (z <= entries[e, 7])
-        )
-    return np.int64(n)
-
-
-@kernel
-def _scan_z(
-    entries: Int32s,
-    begin: Scalar,
-    end: Scalar,
-    as_entry: Scalar,
-    has_z: Scalar,
-    values: Int32s,
-    hits: Int32s,
-    n_hits: Scalar,
-) -> Scalar:
-    n = np.uint64(n_hits)
-    for e in range(begin, end):
-        hits[n] = e if as_entry else entries[e, 0]
+        is_hit = True
+        if has_x:
+            is_hit = (entries[e, 1] <= x) & (x <= entries[e, 2])
+        if has_y:
+            is_hit &= (entries[e, 3] <= y) & (y <= entries[e, 4])
         if has_z:
-            z = values[np.uint32(entries[e, 1])]
-            n += np.uint64((entries[e, 2] <= z) & (z <= entries[e, 3]))
-        else:
-            n += np.uint64(1)
+            z = values[np.uint32(entries[e, z_at])]
+            is_hit &= (entries[e, z_at + 1] <= z) & (z <= entries[e, z_at + 2])
+        n += np.uint64(is_hit)
     return np.int64(n)
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar, kernel
+from weir.index.searches import halved
 
 ROWS_MIN = 64  # fewer rows say nothing
 BOXES_MIN = 256  # fewer boxes are found quickly however they are reached
@@ -126,9 +127,9 @@ def _measure(
         a = attribute[c]
         if not measured[a]:
             continue
-        first, last = heavy_offsets[a], heavy_offsets[a + 1]
-        heavy = heavy_below[_first_from(heavy_ranks, first, last, np.int64(hi[c]) + 1)]
-        heavy -= heavy_below[_first_from(heavy_ranks, first, last, np.int64(lo[c]))]
+        first, n_heavy = heavy_offsets[a], heavy_offsets[a + 1] - heavy_offsets[a]
+        heavy = heavy_below[halved(heavy_ranks, first, n_heavy, np.int64(hi[c]) + 1, False)]
+        heavy -= heavy_below[halved(heavy_ranks, first, n_heavy, np.int64(lo[c]), False)]
         light = 0.0
         for odd in range(2):
             cells = max(n_points[a] + 1 - odd, np.int64(1))
@@ -154,15 +155,3 @@ def _rows_before(cell: Scalar, cells: Scalar, n_buckets: Scalar, below: Floats) 
     if bucket == n_buckets:
         return below[bucket]
     return below[bucket] + (place - bucket) * (below[bucket + 1] - below[bucket])
-
-
-@kernel
-def _first_from(ranks: Int64s, begin: Scalar, end: Scalar, rank: Scalar) -> Scalar:
-    """The first of the ascending ranks begin .. end that is not below `rank`."""
-    while begin < end:
-        middle = (begin + end) >> 1
-        if ranks[middle] < rank:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin

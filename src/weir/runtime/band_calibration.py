@@ -26,9 +26,8 @@ from weir.index.keys import KEY_MAX, NULL_KEY, encode_doubles
 from weir.index.meeting.index_contract import Meeting, Tuning, band_meeting
 from weir.index.meeting.partner_runs import make_run
 from weir.index.meeting.planes import Plane
+from weir.runtime.measuring import REPEATS, measured, run_ends, terms_in_estimates
 
-RUN_MAX = 2_000  # longest run of partners by key
-REPEATS = 5  # for each event the fastest repetition counts: the others were interrupted
 TOUCHED_MAX = 500_000  # boxes that data-outer may touch for an event
 
 
@@ -74,33 +73,30 @@ def measure(
     shapes: Sequence[BandWorkload], n_events: int, progress: Callable[[str], None] | None = None
 ) -> tuple[Floats, Floats]:
     """Term values float64[sample, strategy, term] and cycles float64[sample, strategy], NaN where not measured."""
-    all_values, all_cycles = [], []
-    for number, shape in enumerate(shapes):
-        if progress is not None:
-            progress(f"band workload {number + 1} of {len(shapes)}: {shape.n_boxes:,} boxes, {shape.m_rows:,} rows")
-        plane, events = draw(shape, n_events, seed=number)
-        index = BandIndex.build(plane, is_double=shape.is_double)
-        values = term_table(index, events)
-        cycles = np.full((len(events.a), N_STRATEGIES), np.inf)
-        few = values[:, DATA_OUTER].max(axis=1) < TOUCHED_MAX
-        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
-            for s, strategy in enumerate(NAMES[:N_STRATEGIES]):
-                which = np.flatnonzero(few) if s == DATA_OUTER else np.arange(len(few))
-                spent = index.cycles(events.at(which), strategy)
-                cycles[which, s] = np.minimum(cycles[which, s], spent)
-        all_values.append(values)
-        all_cycles.append(np.where(np.isinf(cycles), np.nan, cycles))
-    return np.concatenate(all_values), np.concatenate(all_cycles)
+    return measured(shapes, lambda shape, number: _measure(shape, n_events, number), "band workload", progress)
+
+
+def _measure(shape: BandWorkload, n_events: int, seed: int) -> tuple[Floats, Floats]:
+    plane, events = draw(shape, n_events, seed)
+    index = BandIndex.build(plane, is_double=shape.is_double)
+    values = term_table(index, events)
+    cycles = np.full((len(events.a), N_STRATEGIES), np.inf)
+    few = values[:, DATA_OUTER].max(axis=1) < TOUCHED_MAX
+    for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+        for s, strategy in enumerate(NAMES[:N_STRATEGIES]):
+            which = np.flatnonzero(few) if s == DATA_OUTER else np.arange(len(few))
+            spent = index.cycles(events.at(which), strategy)
+            cycles[which, s] = np.minimum(cycles[which, s], spent)
+    return values, np.where(np.isinf(cycles), np.nan, cycles)
 
 
 def term_table(index: BandIndex, events: Meeting) -> Floats:
     """float64[event, strategy, term]: the term values as the router sees them."""
-    table = np.empty((len(events.a), N_STRATEGIES, N_TERMS), dtype=np.float64)
-    for k in range(N_TERMS):
-        only = np.zeros((N_STRATEGIES, N_TERMS))
-        only[:, k] = 1.0  # ns: the estimate is then the term's value
-        table[:, :, k] = index.estimates(events, Tuning(costs=make_costs(DEFAULT.terms, only)))[:, :N_STRATEGIES]
-    return table
+
+    def estimates(bands: Floats) -> Floats:
+        return index.estimates(events, Tuning(costs=make_costs(DEFAULT.terms, bands)))
+
+    return terms_in_estimates(estimates, N_STRATEGIES, N_TERMS)
 
 
 def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting]:
@@ -118,9 +114,7 @@ def draw(shape: BandWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting]
     if shape.is_one:
         begins, ends = np.zeros(1, np.int64), np.array([shape.m_rows])
     else:
-        lengths = np.exp(random.uniform(0.0, np.log(RUN_MAX), shape.m_rows)).astype(np.int64)
-        ends = np.cumsum(lengths)
-        ends = ends[: max(int(np.searchsorted(ends, shape.m_rows)), 1)]
+        ends = run_ends(random, shape.m_rows)
         begins = np.concatenate(([0], ends[:-1]))
     run_of_place = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     rows = random.uniform(0, shape.reach, len(run_of_place))

@@ -41,13 +41,12 @@ from weir.index.meeting.instructions import cycles as cycle_counter
 from weir.index.meeting.planes import Plane, check
 from weir.runtime import band_calibration
 from weir.runtime.fits import Bools, Fit, fit_each, least_squares, shown_columns
+from weir.runtime.measuring import REPEATS, measured, run_ends, terms_in_estimates
 from weir.store import caches
 from weir.store.files import Files, open_files
 
 KIND = "costs"  # of the cache document
 VERSION = 2  # of its content; version 1 has no band joins, so their weights are then those that come with Weir
-RUN_MAX = 2_000  # longest run of partners in the workloads
-REPEATS = 5  # for each event the fastest repetition counts: the others were interrupted
 
 
 class JoinWorkload(NamedTuple):
@@ -200,20 +199,18 @@ def measure(
     shapes: Sequence[JoinWorkload], n_events: int, progress: Callable[[str], None] | None = None
 ) -> tuple[Floats, Floats]:
     """Term values float64[sample, strategy, term] and costs in ns float64[sample, strategy] of events of all shapes."""
-    all_values, all_cycles = [], []
-    for number, shape in enumerate(shapes):
-        if progress is not None:
-            progress(f"workload {number + 1} of {len(shapes)}: {shape.n_boxes:,} boxes, {shape.m_rows:,} rows")
-        plane, events = draw(shape, n_events, seed=number)
-        index = JoinIndex.build(plane)
-        cycles = np.full((n_events, N_STRATEGIES), np.iinfo(np.int64).max, dtype=np.int64)
-        for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
-            for s, strategy in enumerate(NAMES):
-                cycles[:, s] = np.minimum(cycles[:, s], index.cycles(events, strategy))
-        all_values.append(term_table(index, events))
-        all_cycles.append(cycles)
-    ns = np.concatenate(all_cycles) * ns_per_cycle()
-    return np.concatenate(all_values), np.maximum(ns, 1.0)
+    values, cycles = measured(shapes, lambda shape, number: _measure(shape, n_events, number), "workload", progress)
+    return values, np.maximum(cycles * ns_per_cycle(), 1.0)
+
+
+def _measure(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Floats, Floats]:
+    plane, events = draw(shape, n_events, seed)
+    index = JoinIndex.build(plane)
+    cycles = np.full((n_events, N_STRATEGIES), np.inf)
+    for _ in range(REPEATS):  # round and round, so that a slow moment of the machine meets all strategies
+        for s, strategy in enumerate(NAMES):
+            cycles[:, s] = np.minimum(cycles[:, s], index.cycles(events, strategy))
+    return term_table(index, events), cycles
 
 
 def term_table(index: JoinIndex, events: Meeting) -> Floats:
@@ -221,12 +218,9 @@ def term_table(index: JoinIndex, events: Meeting) -> Floats:
 
     Weights fitted to estimates are not quite those of exact counts, but estimates are what the router multiplies.
     """
-    table = np.empty((len(events.a), N_STRATEGIES, N_TERMS), dtype=np.float64)
-    for k in range(N_TERMS):
-        only = np.zeros((N_STRATEGIES, N_TERMS))
-        only[:, k] = 1.0  # ns: the estimate is then the term's value
-        table[:, :, k] = index.estimates(events, Tuning(costs=make_costs(only)))
-    return table
+    return terms_in_estimates(
+        lambda terms: index.estimates(events, Tuning(costs=make_costs(terms))), N_STRATEGIES, N_TERMS
+    )
 
 
 def ns_per_cycle(window_ns: int = 20_000_000) -> float:
@@ -260,9 +254,7 @@ def draw(shape: JoinWorkload, n_events: int, seed: int) -> tuple[Plane, Meeting]
     a_length = random.normal(shape.selection * shape.domain, 0.2 * shape.selection * shape.domain, shape.n_boxes)
     mixed = random.permutation(shape.n_boxes)  # so that the number of a box says nothing about its cluster
     plane = check(Plane(*_intervals(a_middle, a_length), *_intervals(c_middle[mixed], c_length[mixed])))
-    lengths = np.exp(random.uniform(0.0, np.log(RUN_MAX), shape.m_rows)).astype(np.int64)
-    ends = np.cumsum(lengths)
-    ends = ends[: max(int(np.searchsorted(ends, shape.m_rows)), 1)]
+    ends = run_ends(random, shape.m_rows)
     begins = np.concatenate(([0], ends[:-1]))
     run_of_place = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     values = random.integers(0, shape.domain, len(run_of_place))

@@ -29,6 +29,7 @@ from weir.runtime.quarantine import culprits
 from weir.runtime.query_segments import Failure, FamilyRef, Prepared, QuerySegments
 from weir.runtime.recent_rows import RecentRows
 from weir.runtime.row_segments import PartnerRefs, PartnerSegments
+from weir.store.arrays import delete_damaged
 from weir.store.ledger import MatchFile, Plan, Quarantine, RowFile
 from weir.store.range_map import ranges_of
 
@@ -211,11 +212,8 @@ class TaskJobs(ABC):
         return self.partners.prepare(of, batch.catalog, self.context.state, batch.rows)
 
     def _require_whole(self, prepared: Prepared, met: Sequence[_Met], error: Exception | None = None) -> None:
-        """_DamagedError unless all files that tasks read are whole; those that are not are forgotten."""
-        if not (self.segments.are_whole(prepared) and all(self.partners.are_whole(p) for _, p in met)):
-            self.segments.forget_damaged(prepared)
-            for _, found in met:
-                self.partners.forget_damaged(found)
+        """_DamagedError unless all files that tasks read are whole; those that are not are deleted."""
+        if delete_damaged(self.context.files, [*prepared.paths(), *(path for _, of in met for path in of.paths())]):
             raise _DamagedError from error
 
     # ── what cannot be matched ──

@@ -321,16 +321,6 @@ class QuerySegments:
         muted = (entry.path for b in built for entry in self.files.list(f"{b.path.removesuffix(SUFFIX)}.muted"))
         return frozenset((*(b.path for b in built), *muted))
 
-    def forget_damaged(self, prepared: Prepared) -> None:
-        """Delete files that do not have their checksums, so that they are built again."""
-        for path in prepared.paths():
-            if not is_whole(self.files, path, verify=True):
-                self.files.delete(path)
-
-    def are_whole(self, prepared: Prepared) -> bool:
-        """Whether every file of a batch's segments is there and has its checksums."""
-        return all(is_whole(self.files, path, verify=True) for path in prepared.paths())
-
     def _outgrown(self, main: _Built, cores: Sequence[CoreRef]) -> bool:
         tail = sum(c.group.count for c in cores[bisect_left(cores, main.upto, key=lambda c: c.number) :])
         return tail > self.settings.tail_queries_max and tail * MAIN_SHARE > len(main.ids)

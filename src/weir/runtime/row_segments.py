@@ -175,15 +175,6 @@ class PartnerSegments:
         for path in (p for of_side in refs.passing for p in of_side):
             self.files.delete(path)
 
-    def forget_damaged(self, refs: PartnerRefs) -> None:
-        """Delete files that do not have their checksums, so that they are built again."""
-        for path in refs.paths():
-            if not is_whole(self.files, path, verify=True):
-                self.files.delete(path)
-
-    def are_whole(self, refs: PartnerRefs) -> bool:
-        return all(is_whole(self.files, path, verify=True) for path in refs.paths())
-
     def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""
         folder = _folder(of, side)

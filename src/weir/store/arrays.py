@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +73,11 @@ def is_whole(files: Files, path: str, *, verify: bool = False) -> bool:
     except StoreError:
         return False
     return True
+
+
+def delete_damaged(files: Files, paths: Iterable[str]) -> bool:
+    """Delete the files of a cache that do not have their checksums, so that they are built again; whether any was."""
+    damaged = [path for path in paths if not is_whole(files, path, verify=True)]
+    for path in damaged:
+        files.delete(path)
+    return bool(damaged)

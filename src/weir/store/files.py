@@ -319,21 +319,15 @@ class ObjectFiles:
             raise StoreError(f"file '{path}' exists already, and data files are never overwritten")
 
     def read(self, path: str) -> bytes | None:
-        try:
+        with contextlib.suppress(FileNotFoundError), self._saying("read", path):
             return bytes(obstore.get(self._store, path).bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, BaseError) as error:
-            raise self._failed("read", path, error) from error
+        return None
 
     def exists(self, path: str) -> bool:
-        try:
+        with contextlib.suppress(FileNotFoundError), self._saying("read", path):
             obstore.head(self._store, path)
-        except FileNotFoundError:
-            return False
-        except (OSError, BaseError) as error:
-            raise self._failed("read", path, error) from error
-        return True
+            return True
+        return False
 
     def list(self, prefix: str) -> Iterator[Entry]:
         try:
@@ -344,12 +338,8 @@ class ObjectFiles:
             raise self._failed("list", prefix, error) from error
 
     def delete(self, path: str) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError), self._saying("delete", path):
             obstore.delete(self._store, path)
-        except FileNotFoundError:
-            pass
-        except (OSError, BaseError) as error:
-            raise self._failed("delete", path, error) from error
         self._copies.drop(path)
 
     def local_path(self, path: str) -> Path | None:
@@ -370,6 +360,16 @@ class ObjectFiles:
     @property
     def _remote(self) -> bool:
         return not isinstance(self._store, MemoryStore)
+
+    @contextlib.contextmanager
+    def _saying(self, verb: str, path: str) -> Iterator[None]:
+        """Failures of the store say what was tried; that a file is not there is left to the caller."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (OSError, BaseError) as error:
+            raise self._failed(verb, path, error) from error
 
     def _failed(self, verb: str, path: str, error: Exception) -> StoreError:
         reason = str(error).strip().split("\n")[0]

@@ -18,24 +18,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from weir.algebra.schema import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INTERVAL,
-    NULL,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    TINYINT,
-    DataType,
-    Kind,
-    decimal,
-)
+from weir.algebra import schema
+from weir.algebra.schema import DataType, Kind, decimal
 from weir.testing.arrow_types import Listed, Spanned
 
 DIGITS_MAX = 18  # of a decimal
@@ -58,20 +42,20 @@ _DUCK = {
 }
 _DUCK_VARIANTS = {"tinyint": "TINYINT", "smallint": "SMALLINT", "float": "FLOAT"}
 _NAMED = {
-    "TINYINT": TINYINT,
-    "SMALLINT": SMALLINT,
-    "FLOAT": FLOAT,
-    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
-    "INT": INT,
-    "BIGINT": BIGINT,
-    "DOUBLE": DOUBLE,
-    "TEXT": STRING,
-    "VARCHAR": STRING,
-    "BOOLEAN": BOOLEAN,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMPTZ": TIMESTAMP,
-    "TIMESTAMPLTZ": TIMESTAMP,
+    "TINYINT": schema.TINYINT,
+    "SMALLINT": schema.SMALLINT,
+    "FLOAT": schema.FLOAT,
+    "TIMESTAMPNTZ": schema.TIMESTAMP_NTZ,
+    "INT": schema.INT,
+    "BIGINT": schema.BIGINT,
+    "DOUBLE": schema.DOUBLE,
+    "TEXT": schema.STRING,
+    "VARCHAR": schema.STRING,
+    "BOOLEAN": schema.BOOLEAN,
+    "DATE": schema.DATE,
+    "TIMESTAMP": schema.TIMESTAMP,
+    "TIMESTAMPTZ": schema.TIMESTAMP,
+    "TIMESTAMPLTZ": schema.TIMESTAMP,
 }
 UNITS_US = {
     "MICROSECOND": 1,
@@ -128,18 +112,18 @@ def arrow_value_type(type_: pa.DataType) -> DataType:
     if pa.types.is_decimal(type_):
         return decimal(type_.precision, type_.scale)
     for test, found in (
-        (pa.types.is_boolean, BOOLEAN),
-        (pa.types.is_int32, INT),
-        (pa.types.is_integer, BIGINT),
-        (pa.types.is_floating, DOUBLE),
-        (pa.types.is_date, DATE),
-        (pa.types.is_timestamp, TIMESTAMP),
-        (pa.types.is_duration, INTERVAL),
-        (pa.types.is_null, NULL),
+        (pa.types.is_boolean, schema.BOOLEAN),
+        (pa.types.is_int32, schema.INT),
+        (pa.types.is_integer, schema.BIGINT),
+        (pa.types.is_floating, schema.DOUBLE),
+        (pa.types.is_date, schema.DATE),
+        (pa.types.is_timestamp, schema.TIMESTAMP),
+        (pa.types.is_duration, schema.INTERVAL),
+        (pa.types.is_null, schema.NULL),
     ):
         if test(type_):
             return found
-    return STRING
+    return schema.STRING
 
 
 def parameter(value: object) -> Scalar:
@@ -147,8 +131,8 @@ def parameter(value: object) -> Scalar:
     if isinstance(value, pa.Scalar):
         scalar: Any = value
         type_ = arrow_value_type(scalar.type)
-        if type_ in (TIMESTAMP, INTERVAL):
-            scalar = scalar.cast(pa.timestamp("us", "UTC") if type_ == TIMESTAMP else pa.duration("us"))
+        if type_ in (schema.TIMESTAMP, schema.INTERVAL):
+            scalar = scalar.cast(pa.timestamp("us", "UTC") if type_ == schema.TIMESTAMP else pa.duration("us"))
         return replace(constant(scalar.as_py(), type_), origin="param")
     return replace(constant(value), origin="param")
 
@@ -179,18 +163,18 @@ def _type_of(value: object) -> DataType:
         scale = max(0, -digits.exponent)
         return decimal(max(len(digits.digits) + max(0, digits.exponent), scale, 1), scale)
     for kind, type_ in (
-        (bool, BOOLEAN),
-        (int, BIGINT),
-        (float, DOUBLE),
-        (str, STRING),
-        (dt.datetime, TIMESTAMP),
-        (dt.date, DATE),
-        (dt.timedelta, INTERVAL),
+        (bool, schema.BOOLEAN),
+        (int, schema.BIGINT),
+        (float, schema.DOUBLE),
+        (str, schema.STRING),
+        (dt.datetime, schema.TIMESTAMP),
+        (dt.date, schema.DATE),
+        (dt.timedelta, schema.INTERVAL),
     ):
         if isinstance(value, kind):
             return type_
     assert value is None, f"no type for the value {value!r}"
-    return NULL
+    return schema.NULL
 
 
 def _sql(value: object, type_: DataType) -> str:

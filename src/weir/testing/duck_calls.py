@@ -11,20 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from weir.algebra.schema import (
-    BIGINT,
-    DATE,
-    DOUBLE,
-    INT,
-    INTERVAL,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    DataType,
-    Kind,
-    decimal,
-)
+from weir.algebra import schema
+from weir.algebra.schema import DataType, Kind, decimal
 from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, constant, duck_type, wider
 
 _NAN = "CAST('NaN' AS DOUBLE)"
@@ -60,7 +48,7 @@ def function(name: str, args: Sequence[Scalar], tools: Tools) -> Scalar:
     """The call of a function by any of its names."""
     name = _ALSO.get(name.lower(), name.lower())
     sql, type_ = _CALLS[name](list(args), tools)
-    return Scalar(sql, STRING if type_.kind is Kind.STRING else type_, all(a.constant for a in args))
+    return Scalar(sql, schema.STRING if type_.kind is Kind.STRING else type_, all(a.constant for a in args))
 
 
 _Call = Callable[[list[Scalar], Tools], tuple[str, DataType]]
@@ -75,14 +63,14 @@ def _double(s: Scalar) -> str:
 
 
 def _absolute(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
-    type_ = BIGINT if args[0].type.kind is Kind.INT else args[0].type
+    type_ = schema.BIGINT if args[0].type.kind is Kind.INT else args[0].type
     return f"abs(CAST({args[0].sql} AS {duck_type(type_)}))", type_
 
 
 def _sign(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
     x = _double(args[0])
     ways = f"WHEN isnan({x}) THEN {_NAN} WHEN {x} > 0 THEN 1 WHEN {x} < 0 THEN -1 WHEN {x} = 0 THEN 0"
-    return f"CAST(CASE {ways} END AS DOUBLE)", DOUBLE
+    return f"CAST(CASE {ways} END AS DOUBLE)", schema.DOUBLE
 
 
 def _rounded(word: str) -> _Call:
@@ -92,13 +80,13 @@ def _rounded(word: str) -> _Call:
             type_ = decimal(x.type.precision - x.scale + 1, 0) if x.scale else x.type
             return f"CAST({word}(CAST({x.sql} AS DECIMAL(38,{x.scale}))) AS {duck_type(type_)})", type_
         if x.type.kind in WHOLE:
-            type_ = x.type if word == "round" else BIGINT
+            type_ = x.type if word == "round" else schema.BIGINT
             return f"CAST({x.sql} AS {duck_type(type_)})", type_
         whole = f"{word}({_double(x)})"
         if word == "round":
-            type_ = x.type if x.type.kind is Kind.DOUBLE else DOUBLE
+            type_ = x.type if x.type.kind is Kind.DOUBLE else schema.DOUBLE
             return f"CAST({whole} AS {duck_type(type_)})", type_
-        return f"nullif(TRY_CAST({whole} AS BIGINT), CAST(-9223372036854775808 AS BIGINT))", BIGINT
+        return f"nullif(TRY_CAST({whole} AS BIGINT), CAST(-9223372036854775808 AS BIGINT))", schema.BIGINT
 
     return call
 
@@ -106,10 +94,10 @@ def _rounded(word: str) -> _Call:
 def _root(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
     """Of a negative number it is NaN; DuckDB raises an error."""
     x = _double(args[0])
-    return f"CASE WHEN {x} < 0 THEN CAST('nan' AS DOUBLE) ELSE sqrt({x}) END", DOUBLE
+    return f"CASE WHEN {x} < 0 THEN CAST('nan' AS DOUBLE) ELSE sqrt({x}) END", schema.DOUBLE
 
 
-def _of_text(pattern: str, type_: DataType = STRING) -> _Call:
+def _of_text(pattern: str, type_: DataType = schema.STRING) -> _Call:
     """`{}` stands for the text."""
     return lambda args, _: (pattern.format(_text(args[0])), type_)
 
@@ -121,45 +109,45 @@ def _substring(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
     first = f"CAST(least(greatest({begin}, 0), {_ROOM}) AS BIGINT)"
     count = f"CAST(least(greatest({end} - {first}, 0), {_ROOM}) AS BIGINT)"
     known = " AND ".join(f"{a.sql} IS NOT NULL" for a in args)
-    return f"(CASE WHEN {known} THEN substring({text}, {first} + 1, {count}) END)", STRING
+    return f"(CASE WHEN {known} THEN substring({text}, {first} + 1, {count}) END)", schema.STRING
 
 
 def _concat(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
-    return "(" + " || ".join(_text(a) for a in args) + ")", STRING
+    return "(" + " || ".join(_text(a) for a in args) + ")", schema.STRING
 
 
 def _replace(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
     text, search, other = (_text(a) for a in (*args, constant(""))[:3])
     ways = f"WHEN {other} IS NULL THEN NULL WHEN {search} = '' THEN {text}"
-    return f"(CASE {ways} ELSE replace({text}, {search}, {other}) END)", STRING
+    return f"(CASE {ways} ELSE replace({text}, {search}, {other}) END)", schema.STRING
 
 
 def _one_type(values: Sequence[Scalar], tools: Tools) -> tuple[list[str], DataType]:
     """Values that stand for one another, and the type that all of them have then."""
     times = [v.type for v in values if v.type.kind in TIMES]
     if times:
-        values = [tools.meeting(v, DATE if set(times) == {DATE} else TIMESTAMP) for v in values]
-    known = [v for v in values if v.type != NULL]
+        values = [tools.meeting(v, schema.DATE if set(times) == {schema.DATE} else schema.TIMESTAMP) for v in values]
+    known = [v for v in values if v.type != schema.NULL]
     kinds = {v.type.kind for v in known}
     if len({v.type for v in known}) == 1:
         type_ = known[0].type
     elif kinds <= set(TIMES):
-        type_ = TIMESTAMP if TIMESTAMP in (v.type for v in known) else TIMESTAMP_NTZ
+        type_ = schema.TIMESTAMP if schema.TIMESTAMP in (v.type for v in known) else schema.TIMESTAMP_NTZ
     elif kinds == {Kind.STRING}:
-        type_ = STRING
+        type_ = schema.STRING
     elif Kind.DOUBLE in kinds:
-        type_ = DOUBLE
+        type_ = schema.DOUBLE
     elif Kind.DECIMAL in kinds:
         digits = [tools.digits(v) for v in known]
         scale = max(s for _, s in digits)
         precision = max(p - s for p, s in digits) + scale
-        type_ = decimal(precision, scale) if precision <= DIGITS_MAX else DOUBLE
+        type_ = decimal(precision, scale) if precision <= DIGITS_MAX else schema.DOUBLE
     else:
         assert kinds <= set(WHOLE), f"no type for {kinds}"
         type_ = wider([v.type for v in known])
-    if type_ == INTERVAL:
+    if type_ == schema.INTERVAL:
         return [v.sql for v in values], type_
-    return [(constant(None, type_) if v.type == NULL else tools.cast(v, type_)).sql for v in values], type_
+    return [(constant(None, type_) if v.type == schema.NULL else tools.cast(v, type_)).sql for v in values], type_
 
 
 def _alike(word: str) -> _Call:
@@ -184,17 +172,17 @@ def _nullif(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
 
 
 def _instant(s: Scalar, tools: Tools) -> str:
-    return f"CAST({tools.meeting(s, TIMESTAMP).sql} AS TIMESTAMP)"
+    return f"CAST({tools.meeting(s, schema.TIMESTAMP).sql} AS TIMESTAMP)"
 
 
 def _part(word: str) -> _Call:
-    return lambda args, tools: (f"CAST({word}({_instant(args[0], tools)}) AS INTEGER)", INT)
+    return lambda args, tools: (f"CAST({word}({_instant(args[0], tools)}) AS INTEGER)", schema.INT)
 
 
 def _date_trunc(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
     unit, time = _text(args[0]), _instant(args[1], tools)
     ways = " ".join(f"WHEN '{word}' THEN date_trunc('{duck}', {time})" for word, duck in _UNITS.items())
-    return f"(CASE lower({unit}) {ways} END)", TIMESTAMP
+    return f"(CASE lower({unit}) {ways} END)", schema.TIMESTAMP
 
 
 _CALLS: dict[str, _Call] = {
@@ -206,7 +194,7 @@ _CALLS: dict[str, _Call] = {
     "sqrt": _root,
     "upper": _of_text("upper({})"),
     "lower": _of_text("lower({})"),
-    "length": _of_text("CAST(length({}) AS INTEGER)", INT),
+    "length": _of_text("CAST(length({}) AS INTEGER)", schema.INT),
     "trim": _of_text("trim({}, ' ')"),
     "ltrim": _of_text("ltrim({}, ' ')"),
     "rtrim": _of_text("rtrim({}, ' ')"),

@@ -15,7 +15,7 @@ are asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -89,21 +89,15 @@ def answer(
     return pa.Table.from_arrays(arrays, names=found.column_names)
 
 
-def raises(
-    session: SparkSession,
-    query: str | Parsed,
-    params: Mapping[str, object] | None,
-    catalog: Catalog,
-    rows: Mapping[str, pa.Table],
-    tau_us: int,
-    *,
-    views: Mapping[str, str] | None = None,
-) -> bool:
-    """Whether ANSI mode raises an error, so that what Spark answers without it may be a number that wrapped around."""
+def raises(session: SparkSession, ask: Callable[[], object]) -> bool:
+    """Whether ANSI mode raises an error where `ask` asks for an `answer` of this session.
+
+    Then what Spark answers without it may be a number that wrapped around.
+    """
     own = _shelf(session).session
     own.conf.set(_ANSI, "true")
     try:
-        answer(session, query, params, catalog, rows, tau_us, views=views)
+        ask()
     except SparkRefusesError:
         return True
     finally:

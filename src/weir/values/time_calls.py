@@ -61,7 +61,14 @@ def _clock(unit_us: int, most: int) -> Values:
 
 def _date_trunc(args: Sequence[Operand], type_: DataType) -> Operand:
     unit, time = args
-    found = by_pattern(time, [unit], lambda part, words: _truncated(part, words[0]))
+    return _to_unit(_truncated, time, unit, type_)
+
+
+def _to_unit(
+    truncated: Callable[[Operand, str | None], pa.Array], time: Operand, unit: Operand, type_: DataType
+) -> Operand:
+    """Times cut down to the units that a column of words names."""
+    found = by_pattern(time, [unit], lambda part, words: truncated(part, words[0]))
     made = column_operand(found, type_, constant=unit.constant and time.constant)
     time = spread(time, len(made.values)) if time.valid is not None else time
     return Operand(made.values, both_valid(made, time), type_, made.constant)
@@ -183,10 +190,7 @@ def _next_day(args: Sequence[Operand], type_: DataType) -> Operand:
 
 def _trunc(args: Sequence[Operand], type_: DataType) -> Operand:
     time, unit = args
-    found = by_pattern(time, [unit], lambda part, words: _truncated_day(part, words[0]))
-    made = column_operand(found, type_, constant=unit.constant and time.constant)
-    time = spread(time, len(made.values)) if time.valid is not None else time
-    return Operand(made.values, both_valid(made, time), type_, made.constant)
+    return _to_unit(_truncated_day, time, unit, type_)
 
 
 def _truncated_day(time: Operand, word: str | None) -> pa.Array:

@@ -56,6 +56,7 @@ from weir.boxes.templates import OPPOSITE, Disjunct, template
 from weir.errors import RegisterError
 from weir.families.contract import Checked
 from weir.families.joins.join_keys import has_keys
+from weir.families.query_parts import columns_of, join_of
 from weir.families.selections import selection_family
 from weir.settings import Settings
 from weir.values.codec import canonical, from_json, to_json
@@ -64,7 +65,7 @@ __all__ = [
     "BOTH",
     "Checked",
     "JoinFamily",
-    "Joined",
+    "JoinOfTwo",
     "at_home",
     "bounded_differences",
     "check",
@@ -72,6 +73,7 @@ __all__ = [
     "describe",
     "joined",
     "name",
+    "no_join",
     "on_side",
     "refusal",
     "side_of",
@@ -115,7 +117,7 @@ class JoinFamily:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinOfTwo:
     """One query as its family sees it."""
 
     family: JoinFamily
@@ -137,12 +139,10 @@ class _JoinSplit:
 
 def refusal(query: Query, catalog: Catalog) -> str | None:
     """Why a query is no equi-join of two streams with local predicates; None if it is one."""
-    root = query.root
-    if not isinstance(root, Project):
-        return selection_family.refusal(query, catalog)
-    join = root.child
-    if not isinstance(join, Join):
-        return "it reads one source, not two"
+    reason = no_join(query, catalog)
+    if reason is not None:
+        return reason
+    join = join_of(query)
     names = {scan.source: scan.alias for scan in query.sources}
     listed = ", ".join(names.values())
     if len(join.children) != 2:
@@ -159,6 +159,13 @@ def refusal(query: Query, catalog: Catalog) -> str | None:
             f"neither an equality without parameters nor a bounded difference connects {' with '.join(names.values())}"
         )
     return reason
+
+
+def no_join(query: Query, catalog: Catalog) -> str | None:
+    """Why a query is no projection of a join; None if it is one."""
+    if not isinstance(query.root, Project):
+        return selection_family.refusal(query, catalog)
+    return None if isinstance(query.root.child, Join) else "it reads one source"
 
 
 @lru_cache(maxsize=1024)  # a shape is asked for several times while it is registered
@@ -187,13 +194,11 @@ def _key_refusal(split: _JoinSplit, names: Mapping[int, str]) -> str | None:
     return None
 
 
-def joined(query: Query, catalog: Catalog) -> Joined:
+def joined(query: Query, catalog: Catalog) -> JoinOfTwo:
     """A query that the family takes, by side."""
     reason = refusal(query, catalog)
     assert reason is None, reason
-    assert isinstance(query.root, Project)
-    assert isinstance(query.root.child, Join)
-    join = query.root.child
+    join = join_of(query)
     scans, split = _scans(join), _split(join)
     straight = tuple(sorted(((at_home(a), at_home(b)) for a, b in split.keys), key=_pair_text))
     turned = tuple(sorted(((b, a) for a, b in straight), key=_pair_text))
@@ -204,10 +209,10 @@ def joined(query: Query, catalog: Catalog) -> Joined:
     number_of = {scan.source: side for side, scan in enumerate(sides)}
     family = JoinFamily((sides[0].relation, sides[1].relation), turned if swapped else straight)
     predicate = on_side(conjunction(split.rest), number_of) if split.rest else None
-    return Joined(family, swapped, sides, predicate, join.predicate, not family.keys, query.root.columns)
+    return JoinOfTwo(family, swapped, sides, predicate, join.predicate, not family.keys, columns_of(query))
 
 
-def check(found: Joined, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
+def check(found: JoinOfTwo, constants: pa.Table, streams: Sequence[Stream], settings: Settings) -> Checked:
     """What a registration needs, by side; RegisterError when a query needs too many boxes or a stream too much.
 
     `streams` are those of the sides. Quotas count by stream: what a residual of this join needs, a selection over the
@@ -244,7 +249,7 @@ def checked(
     )
 
 
-def describe(found: Joined, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
+def describe(found: JoinOfTwo, constants: Mapping[str, object] | None, streams: Sequence[Stream]) -> dict[str, object]:
     """For `explain`: keys, boxes and attributes of one query, in the words of its SQL.
 
     `streams` are those of the sides; `constants` are the values of the query's params, if they are known.
@@ -252,8 +257,7 @@ def describe(found: Joined, constants: Mapping[str, object] | None, streams: Seq
     names = {side: scan.alias for side, scan in enumerate(found.scans)}
     predicate = found.predicate
     if predicate is not None and constants is not None:
-        known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
-        predicate = with_values(predicate, known)
+        predicate = with_values(predicate, constants)
     keys = [expression_text(Comparison("=", a, on_side(b, {0: 1})), names) for a, b in found.family.keys]
     sides = [f"{called(s.name)} {names[side]}" for side, s in enumerate(streams)]
     return {

@@ -11,9 +11,9 @@ import pyarrow as pa
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
 from weir.boxes.attributes import sources_of
-from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen
+from weir.families.contract import Checked, Encounter, Needs, NewRows, QueriesOf, Results, Seen
 from weir.families.joins import join_family
-from weir.families.joins.join_family import Joined, JoinFamily, terms_of
+from weir.families.joins.join_family import JoinFamily, JoinOfTwo, terms_of
 from weir.families.joins.join_matching import JoinMatches
 from weir.families.joins.join_segments import JoinSegment
 from weir.families.joins.partner_rows import PartnerRows
@@ -21,7 +21,6 @@ from weir.families.members import Group
 from weir.families.query_parts import width_of
 from weir.families.recent import Recent
 from weir.index.box_tables import OverBudget
-from weir.index.digests import Foreseen
 from weir.index.joining import kinds
 from weir.settings import Settings
 
@@ -34,7 +33,7 @@ open_rows = PartnerRows.from_arrays
 class SeenJoin(Seen):
     """A join of two streams, by side."""
 
-    def __init__(self, joined: Joined, streams: tuple[Stream, ...]) -> None:
+    def __init__(self, joined: JoinOfTwo, streams: tuple[Stream, ...]) -> None:
         self.joined = joined
         self.family = joined.family
         self.streams = streams
@@ -58,24 +57,12 @@ def see(core: Query, catalog: Catalog) -> SeenJoin:
     return SeenJoin(joined, tuple(catalog.side(name) for name in joined.family.streams))
 
 
-class JoinQueries:
+class JoinQueries(QueriesOf[JoinSegment]):
     """A segment of joins of two."""
-
-    def __init__(self, segment: JoinSegment) -> None:
-        self.segment = segment
-        self.ids = segment.ids
-        self.arrays, self.meta = segment.arrays, segment.meta
 
     @property
     def needs(self) -> tuple[Needs, ...]:
         return tuple(Needs(tuple(self.segment.accesses(s)), tuple(self.segment.asked(s))) for s in (0, 1))
-
-    @property
-    def reached(self) -> str:
-        return self.segment.reached
-
-    def foreseen(self, recent: Recent) -> Foreseen | None:
-        return self.segment.foreseen(recent)
 
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         events = asked.events

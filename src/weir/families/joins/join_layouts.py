@@ -30,7 +30,7 @@ from weir.families.joins.join_accesses import digest_of, foreseen
 from weir.families.joins.join_conditions import columns_of
 from weir.families.joins.join_family import BOTH, JoinFamily, joined, on_side
 from weir.families.joins.join_parts import Part, Sides, accesses_of, below, build_parts, two
-from weir.families.joins.join_windows import Apart, apart, dated
+from weir.families.joins.join_windows import TimeBounds, apart, dated
 from weir.families.members import Group, boxes_of, by_shape, in_slots
 from weir.families.recent import Recent, reached_text, sample_of
 from weir.index.box_tables import frozen
@@ -131,7 +131,7 @@ class JoinLayout:
         whole, attributes, dictionaries, guards = boxes_of(
             [(found.predicate, c) for found, c, _ in members], slot_of_row, hints=not family.keys
         )
-        bounds = Apart(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
+        bounds = TimeBounds(np.empty(len(ids), np.int64), np.empty(len(ids), np.int64))
         of_members = [dated(found.scans, apart(found.scans, streams, constants)) for found, constants, _ in members]
         nothing = np.empty(0, np.int64)
         bounds.lo[slot_of_row] = np.concatenate([nothing, *(of.lo for of in of_members)])

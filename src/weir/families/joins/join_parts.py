@@ -32,7 +32,7 @@ from weir.boxes.differences import difference_of
 from weir.boxes.instances import RowBoxes
 from weir.families.joins.join_accesses import choose_accesses
 from weir.families.joins.join_family import BOTH, on_side, side_of
-from weir.families.joins.join_windows import Apart, seen_from
+from weir.families.joins.join_windows import TimeBounds, seen_from
 from weir.index.box_tables import BoxTable, Int32s, Int64s
 from weir.index.joining import kinds
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
@@ -70,7 +70,7 @@ class Part:
     remaining: tuple[Remaining | None, Remaining | None]  # by side; None: nothing is left to check
     slot_of_box: Int32s  # int32[n]
     conditions: Remaining | None  # on attributes of pairs
-    apart: Apart | None  # of each box: bounds of t0 − t1; None: all have the same
+    apart: TimeBounds | None  # of each box: bounds of t0 − t1; None: all have the same
     tightest: tuple[int, int]  # the greatest lower and the least upper bound
     widest: tuple[int, int]  # the least lower and the greatest upper one
     points: tuple[Int64s, Int64s]  # by the side of the events: what stabs the partners' intervals, if times are bounded
@@ -91,9 +91,9 @@ class Part:
             # Where nothing is checked kernels read nothing, and zeros that nobody reads take no memory.
             none = Remaining(np.zeros(count + 1, np.int64), _NO_ATTRIBUTE, _NO_BOUND, _NO_BOUND)
             event, partner = (self.remaining[k] or none for k in (side, 1 - side))
-            apart = Apart(*np.zeros((2, count), np.int64))
+            apart = TimeBounds(*np.zeros((2, count), np.int64))
             if timed:
-                apart = self.apart or Apart(*(np.full(count, bound, np.int64) for bound in self.tightest))
+                apart = self.apart or TimeBounds(*(np.full(count, bound, np.int64) for bound in self.tightest))
             # Conditions are of boxes, so pairs are needed by box.
             slots = self.slot_of_box if self.conditions is None else np.arange(count, dtype=np.int32)
             self._checks[side, timed] = make_checks(event, partner, slots, seen_from(side, *apart), is_timed=timed)
@@ -162,7 +162,7 @@ class Part:
             two(_read(Remaining, below(arrays, f"remaining.{side}.")) for side in (0, 1)),
             arrays["slot_of_box"],
             _read(Remaining, below(arrays, "conditions.")),
-            _read(Apart, below(arrays, "apart.")),
+            _read(TimeBounds, below(arrays, "apart.")),
             two(meta["tightest"]),
             two(meta["widest"]),
             (arrays["points.0"], arrays["points.1"]),
@@ -224,7 +224,7 @@ def accesses_of(
     return chosen
 
 
-def build_parts(boxes: RowBoxes, bounds: Apart, chosen: Ints, sides: Sides, how: Indexing) -> list[Part]:
+def build_parts(boxes: RowBoxes, bounds: TimeBounds, chosen: Ints, sides: Sides, how: Indexing) -> list[Part]:
     """The boxes by the access attributes of their slots, and by how far apart in time their rows may be."""
     slots_count = len(chosen)
     keys = np.column_stack([chosen, _reach_classes(boxes, bounds, slots_count, sides)])[boxes.row_of_box]
@@ -268,7 +268,7 @@ class _Constraints(NamedTuple):
         np.cumsum(np.bincount(self.box[at], minlength=self.boxes_count), out=offsets[1:])
         return Remaining(offsets, numbers.astype(np.int32), self.lo[at], self.hi[at]) if len(at) else None
 
-    def narrow(self, own: Apart, at: Ints, sides: Sides) -> Bools:
+    def narrow(self, own: TimeBounds, at: Ints, sides: Sides) -> Bools:
         """Which of some constraints are about times; these narrow the bounds of their boxes."""
         taken = np.zeros(len(at), bool)
         for number in np.unique(self.attribute[at]).tolist():
@@ -285,12 +285,12 @@ class _Constraints(NamedTuple):
         return taken
 
 
-def _reach_classes(boxes: RowBoxes, bounds: Apart, slots_count: int, sides: Sides) -> Ints:
+def _reach_classes(boxes: RowBoxes, bounds: TimeBounds, slots_count: int, sides: Sides) -> Ints:
     """int64[n_slots]: 0 if its rows may be nearly as far apart as any, more if they must be much nearer.
 
     Queries with short windows then do not look at rows that only those with long ones can show.
     """
-    own = Apart(bounds.lo[boxes.row_of_box], bounds.hi[boxes.row_of_box])
+    own = TimeBounds(bounds.lo[boxes.row_of_box], bounds.hi[boxes.row_of_box])
     asked = _Constraints.of(boxes, np.arange(len(boxes.row_of_box)))
     asked.narrow(own, _paired(asked, sides), sides)
     far = np.where((own.lo == KEY_MIN) | (own.hi == KEY_MAX), 2.0**62, own.hi.astype(np.float64) - own.lo)
@@ -310,7 +310,7 @@ def _part(
     boxes: RowBoxes,
     mine: Ints,
     chosen: Sequence[int],
-    bounds: Apart,
+    bounds: TimeBounds,
     sides: Sides,
     how: Indexing,
 ) -> Part:
@@ -330,7 +330,7 @@ def _part(
         checked.append(tuple(sides.number[named].tolist()))
         dims.append([access[side], *named.tolist()])
     slots = boxes.row_of_box[mine]
-    own = Apart(bounds.lo[slots], bounds.hi[slots])
+    own = TimeBounds(bounds.lo[slots], bounds.hi[slots])
     paired = _paired(asked, sides)
     taken = asked.narrow(own, paired, sides) | (asked.attribute[paired] == difference)
     evaluated = paired[~taken]

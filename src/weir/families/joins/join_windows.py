@@ -28,7 +28,7 @@ T = TypeVar("T", int, Ints)
 _FAR_US = 1 << 61  # offsets beyond it count as this: 73,000 years, and differences of two still fit
 
 
-class Apart(NamedTuple):
+class TimeBounds(NamedTuple):
     """For each query, closed bounds of t0 − t1; KEY_MIN and KEY_MAX where there is none."""
 
     lo: Ints
@@ -45,7 +45,7 @@ class _Edge(NamedTuple):
     bounded: Bools
 
 
-def apart(scans: tuple[Scan, Scan], streams: tuple[Stream, Stream], constants: pa.Table) -> Apart:
+def apart(scans: tuple[Scan, Scan], streams: tuple[Stream, Stream], constants: pa.Table) -> TimeBounds:
     """The bounds for every row of constants."""
     count = constants.num_rows
     begins = [_begin(scan, stream, constants) for scan, stream in zip(scans, streams, strict=True)]
@@ -55,19 +55,19 @@ def apart(scans: tuple[Scan, Scan], streams: tuple[Stream, Stream], constants: p
     lo = np.where(begins[0].bounded & ends[1].bounded, lo, KEY_MIN)
     hi = np.where(ends[0].bounded & begins[1].bounded, hi, KEY_MAX)
     assert len(lo) == len(hi) == count
-    return Apart(lo, hi)
+    return TimeBounds(lo, hi)
 
 
-def dated(scans: tuple[Scan, Scan], bounds: Apart) -> Apart:
+def dated(scans: tuple[Scan, Scan], bounds: TimeBounds) -> TimeBounds:
     """The bounds where a row of a stream meets versions of a table that began before it.
 
     It holds for a side that is a table's and not retroactive, if the other side's rows are those that it meets.
     """
     first, second = (is_changes(scan.relation) for scan in scans)
     if first and not second and not scans[0].is_retroactive:
-        return Apart(bounds.lo, np.minimum(bounds.hi, 0))
+        return TimeBounds(bounds.lo, np.minimum(bounds.hi, 0))
     if second and not first and not scans[1].is_retroactive:
-        return Apart(np.maximum(bounds.lo, 0), bounds.hi)
+        return TimeBounds(np.maximum(bounds.lo, 0), bounds.hi)
     return bounds
 
 

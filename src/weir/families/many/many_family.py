@@ -29,14 +29,15 @@ from typing import Any
 import pyarrow as pa
 
 from weir.algebra.format import expression_text
-from weir.algebra.nodes import Arithmetic, Comparison, Expression, Join, Project, Query, Scan, conjunction
+from weir.algebra.nodes import Arithmetic, Comparison, Expression, Join, Query, Scan, conjunction
 from weir.algebra.schema import Catalog, Stream, called
 from weir.boxes.attributes import meets_payload, params_of, sources_of, with_values
 from weir.boxes.templates import template
 from weir.errors import RegisterError
 from weir.families.contract import Checked
-from weir.families.joins.join_family import at_home, bounded_differences, checked, on_side, terms_of
+from weir.families.joins.join_family import at_home, bounded_differences, checked, no_join, on_side, terms_of
 from weir.families.joins.join_keys import has_keys
+from weir.families.query_parts import join_of
 from weir.families.selections import selection_family
 from weir.settings import Settings
 from weir.values.codec import canonical, from_json, to_json
@@ -140,12 +141,10 @@ class _ManySplit:
 
 def refusal(query: Query, catalog: Catalog) -> str | None:
     """Why a query is no join of two to six streams; None if it is one."""
-    root = query.root
-    if not isinstance(root, Project):
-        return selection_family.refusal(query, catalog)
-    join = root.child
-    if not isinstance(join, Join):
-        return "it reads one source"
+    reason = no_join(query, catalog)
+    if reason is not None:
+        return reason
+    join = join_of(query)
     if len(join.children) > SOURCES_MAX:
         return f"it joins {len(join.children)} sources, at most {SOURCES_MAX} are joined"
     for scan in _scans(join):
@@ -158,9 +157,7 @@ def joined(query: Query, catalog: Catalog) -> Many:
     """A query that the family takes, by side."""
     reason = refusal(query, catalog)
     assert reason is None, reason
-    assert isinstance(query.root, Project)
-    assert isinstance(query.root.child, Join)
-    return _joined(query.root.child)
+    return _joined(join_of(query))
 
 
 @lru_cache(maxsize=256)
@@ -225,8 +222,7 @@ def describe(found: Many, constants: Mapping[str, object] | None, streams: Seque
         }
     predicate = found.predicate
     if predicate is not None and constants is not None:
-        known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
-        predicate = with_values(predicate, known)
+        predicate = with_values(predicate, constants)
     sides = ", ".join(f"{called(s.name)} {names[side]}" for side, s in enumerate(streams))
     boxes = selection_family.describe_boxes(predicate, names, hints=found.family.has_hints)
     return {"join family": found.family.name, "sides": sides} | said | boxes

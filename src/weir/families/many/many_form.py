@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
-from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen
+from weir.families.contract import Checked, Encounter, Needs, NewRows, QueriesOf, Results, Seen
 from weir.families.many import many_family
 from weir.families.many.many_family import Many, ManyFamily
 from weir.families.many.many_rows import EventRows, ManyRows, Pool
@@ -19,7 +19,6 @@ from weir.families.members import Group
 from weir.families.query_parts import kernels_of
 from weir.families.recent import Recent
 from weir.index.box_tables import OverBudget
-from weir.index.digests import Foreseen
 from weir.settings import Settings
 
 name = many_family.name
@@ -53,26 +52,17 @@ def see(core: Query, catalog: Catalog) -> SeenMany:
     return SeenMany(many, tuple(catalog.side(name) for name in many.family.streams))
 
 
-class ManyQueries:
+class ManyQueries(QueriesOf[ManySegment]):
     """A segment of joins of many."""
 
     def __init__(self, segment: ManySegment) -> None:
-        self.segment = segment
-        self.ids = segment.ids
-        self.arrays, self.meta = segment.arrays, segment.meta
+        super().__init__(segment)
         self._pools: dict[tuple[int, ...], Pool] = {}  # by id() of their parts; a pool keeps its parts alive
 
     @property
     def needs(self) -> tuple[Needs, ...]:
         """It asks for columns only: the family alone says in which orders rows are kept."""
         return tuple(Needs((), tuple(self.segment.asked(s))) for s in range(len(self.segment.family.streams)))
-
-    @property
-    def reached(self) -> str:
-        return self.segment.reached
-
-    def foreseen(self, recent: Recent) -> Foreseen | None:
-        return self.segment.foreseen(recent)
 
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         pools = {s: self._pool(rows) for s, rows in enumerate(asked.partners) if s != asked.side}

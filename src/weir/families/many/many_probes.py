@@ -16,6 +16,7 @@ Memory: `BLOCK` combinations for each set of sides. The caller limits how many a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -63,30 +64,22 @@ class _Found:
         self.begin, self.end, self.codes = np.empty((3, len(parts), n_starts), np.int64)
 
 
+@dataclass
 class SymmetricJoin:
     """The combinations of some events of one side with the kept rows that they meet."""
 
-    def __init__(
-        self,
-        family: ManyFamily,
-        side: int,
-        events: EventRows,
-        pools: Mapping[int, Pool],
-        limits: Limits,
-        keys: Sequence[Sequence[Ints]],
-        examined_max: int,
-    ) -> None:
-        """`pools` are those of the other sides; `keys` holds by side the rows' keys for each of `limits.wanted`."""
-        self.family = family
-        self.side = side
-        self.events = events
-        self.pools = pools
-        self.limits = limits
-        self.left = examined_max
-        self._keys = keys
+    family: ManyFamily
+    side: int  # of the events
+    events: EventRows
+    pools: Mapping[int, Pool]  # the rows of the other sides
+    limits: Limits
+    keys: Sequence[Sequence[Ints]]  # by side, the rows' keys for each of `limits.wanted`
+    left: int  # combinations that may still be examined
+
+    def __post_init__(self) -> None:
         self._found: dict[Link, _Found] = {}
-        self._links = list(_links(family))
-        self._complete = (1 << len(family.streams)) - 1
+        self._links = list(_links(self.family))
+        self._complete = (1 << len(self.family.streams)) - 1
 
     def combinations(self) -> Iterator[Places]:
         """All combinations, block by block; TooManyError when more than allowed would have to be examined."""
@@ -188,7 +181,7 @@ class SymmetricJoin:
     def _is_wanted(self, side: int, rows: Ints) -> Bools:
         """For each row, whether some query may take it, judged by the attributes that every query constrains."""
         found = np.ones(len(rows), bool)
-        for (_, lo, hi), keys in zip(self.limits.wanted[side], self._keys[side], strict=True):
+        for (_, lo, hi), keys in zip(self.limits.wanted[side], self.keys[side], strict=True):
             key = keys[rows]
             place = np.searchsorted(lo, key, side="right") - 1
             found &= (place >= 0) & (key <= hi[np.maximum(place, 0)])

@@ -29,6 +29,7 @@ from weir.boxes.attributes import sources_of
 from weir.boxes.bounds import Ints
 from weir.boxes.guards import Guards, given_up, guards_as_arrays, guards_as_json, guards_of_arrays
 from weir.boxes.value_keys import keys_of_values
+from weir.families.indexed_boxes import IndexedBoxes, Measure, used_boxes
 from weir.families.joins.join_conditions import spelled, spelled_name
 from weir.families.joins.join_family import at_home, on_side
 from weir.families.joins.join_matching import JoinMatches, Result
@@ -39,15 +40,13 @@ from weir.families.many.many_probes import Places, SymmetricJoin, TooManyError
 from weir.families.many.many_rows import EventRows, Pool, SideRows
 from weir.families.members import Group, boxes_of, by_shape, in_slots
 from weir.families.query_parts import WIDE, width_of
-from weir.families.recent import Recent, no_attributes_text, reached_text, sample_of
-from weir.families.selections.selection_segments import box_table
+from weir.families.recent import Recent, sample_of
 from weir.index.box_tables import OverBudget, Uint8s
 from weir.index.digests import Foreseen
-from weir.index.samples import BOXES_MIN, Sample
-from weir.index.strategies import STRATEGIES, Choosing, Strategy, choose
+from weir.index.samples import Sample
 from weir.index.strings import StringDictionary
 from weir.store.lifetimes import Lifetimes
-from weir.values.codec import canonical, from_json, to_json
+from weir.values.codec import canonical
 from weir.values.evaluate import evaluate
 
 EXAMINED_SHARE = 4  # combinations that may be examined for each match that may be written …
@@ -60,40 +59,20 @@ class ManySegment:
     """Queries of one family, ready to be matched with new rows of any of its sides."""
 
     def __init__(
-        self,
-        family: ManyFamily,
-        strategy: str,
-        ids: Ints,
-        attributes: Sequence[dict[str, Any]],
-        dictionaries: Mapping[int, StringDictionary],
-        limits: Limits,
-        has_boxes: bool,
-        guards: Guards,
-        index: Strategy,
+        self, family: ManyFamily, ids: Ints, boxes: IndexedBoxes, limits: Limits, has_boxes: bool, guards: Guards
     ) -> None:
         self.family = family
-        self.strategy = strategy
         self.ids = ids  # int64[n_slots], ascending: the query of each slot
-        self.dictionaries = dictionaries  # by attribute
+        self.boxes = boxes  # sources of their attributes are sides
         self.limits = limits
         self.has_boxes = has_boxes  # if not, its queries are never true
         self.guards = guards  # sources of their differences are sides
-        self.index = index
-        self._written = list(attributes)
-        self._decoded: list[Expression] | None = None
-
-    @property
-    def attributes(self) -> list[Expression]:
-        """What the boxes constrain, by attribute number; sources are sides."""
-        if self._decoded is None:
-            self._decoded = [from_json(node) for node in self._written]
-        return self._decoded
 
     def asked(self, side: int) -> list[Expression]:
         """The attributes and columns of a side's rows that a match needs, over a row of that side."""
         found: dict[str, Expression] = {}
-        whole = [e for e in self.attributes if sources_of(e) == {side}]
-        parts: list[Expression] = [e for e in self.attributes if len(sources_of(e)) > 1]
+        whole = [e for e in self.boxes.attributes if sources_of(e) == {side}]
+        parts: list[Expression] = [e for e in self.boxes.attributes if len(sources_of(e)) > 1]
         parts += [on_side(key.of(side), {0: side}) for key in self.family.keys if side in key.sides]
         parts += [*self.family.bands, *(of for of, _ in self.guards)]
         for e in [*whole, *(c for p in parts for c in walk(p) if isinstance(c, ColumnRef) and c.source == side)]:
@@ -118,55 +97,29 @@ class ManySegment:
         ids, slot_of_row = in_slots([m.ids for m in members])
         uniform = _uniform(members)
         timed = [member.with_distances(streams, uniform) for member in members]
-        boxes, attributes, dictionaries, guards = boxes_of(timed, slot_of_row, hints=family.has_hints)
-        table, used = box_table(boxes, len(attributes))
-        expressions = [attributes[n] for n in used]
+        made = boxes_of(timed, slot_of_row, hints=family.has_hints)
+        used = used_boxes(made)
         windows = {
             pair: (min(int(m.lo[pair].min()) for m in members), max(int(m.hi[pair].max()) for m in members))
             for pair in (members[0].lo if members else ())
         }
-        limits = limits_of(table, expressions, family.bands, windows, [stream.time for stream in streams])
-        own = {k: dictionaries[n] for k, n in enumerate(used) if n in dictionaries}
-        sample = None
-        if len(table.slot_of_box) >= BOXES_MIN:
-            sample = _sample(recent, expressions, own, np.bincount(table.constraint_attribute, minlength=len(used)))
-        if strategy == "auto":
-            is_wide = any(width_of(m.many.predicate) >= WIDE for m in members)
-            strategy = choose(table, len(ids), len(used), sample) if is_wide else "grid"
-        return cls(
-            family,
-            strategy,
-            ids,
-            [to_json(e) for e in expressions],
-            own,
-            limits,
-            bool(len(table.slot_of_box)),
-            guards,
-            STRATEGIES[strategy].build(table, len(ids), len(used), sample),
-        )
+        limits = limits_of(used.table, used.attributes, family.bands, windows, [stream.time for stream in streams])
+        is_wide = any(width_of(m.many.predicate) >= WIDE for m in members)
+        boxes = IndexedBoxes.build(used, len(ids), strategy, _measure(recent), is_wide=is_wide)
+        return cls(family, ids, boxes, limits, bool(len(used.table.slot_of_box)), made.guards)
 
     @property
     def reached(self) -> str:
         """For `explain`: through which attributes its queries are reached; sides by their streams."""
-        if not isinstance(self.index, Choosing):
-            return no_attributes_text(self.strategy)
-        return reached_text(self.index.reached, self.attributes, dict(enumerate(self.family.streams)))
+        return self.boxes.reached(dict(enumerate(self.family.streams)))
 
     def foreseen(self, recent: Recent) -> Foreseen | None:
         """What combinations of rows like these cost, as it is built and if it were built for them."""
-        if not isinstance(self.index, Choosing):
-            return None
-        used = {n for numbers, _ in self.index.reached.boxes for n in numbers}
-        weights = np.array([number in used for number in range(len(self._written))], np.int64)
-        sample = _sample(recent, self.attributes, self.dictionaries, weights)
-        return None if sample is None else self.index.foreseen(sample)
+        return self.boxes.foreseen(_measure(recent))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but `meta`, as flat arrays."""
-        found = {"ids": self.ids}
-        found |= {f"index.{name}": array for name, array in self.index.arrays().items()}
-        for number, dictionary in self.dictionaries.items():
-            found |= {f"strings.{number}.{name}": array for name, array in dictionary._asdict().items()}
+        found = {"ids": self.ids, **self.boxes.arrays()}
         for wanted in (w for of_side in self.limits.wanted for w in of_side):
             found |= {f"wanted.{wanted.attribute}.lo": wanted.lo, f"wanted.{wanted.attribute}.hi": wanted.hi}
         return found | guards_as_arrays(self.guards)
@@ -175,9 +128,7 @@ class ManySegment:
         """The rest, as JSON."""
         return {
             "family": self.family.to_json(),
-            "strategy": self.strategy,
-            "attributes": self._written,
-            "strings": sorted(self.dictionaries),
+            **self.boxes.meta(),
             "apart": [[*sides, *bounds] for sides, bounds in self.limits.apart.items()],
             "bands": [list(bounds) for bounds in self.limits.bands],
             "has_boxes": self.has_boxes,
@@ -188,7 +139,6 @@ class ManySegment:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> ManySegment:
         """The segment that `arrays` and `meta` describe; nothing is copied."""
-        index = {name.removeprefix("index."): array for name, array in arrays.items() if name.startswith("index.")}
         limits = Limits(
             {(a, b): (lo, hi) for a, b, lo, hi in meta["apart"]},
             [(lo, hi) for lo, hi in meta["bands"]],
@@ -196,17 +146,11 @@ class ManySegment:
         )
         return cls(
             ManyFamily.from_json(meta["family"]),
-            meta["strategy"],
             arrays["ids"],
-            meta["attributes"],
-            {
-                n: StringDictionary(*(arrays[f"strings.{n}.{name}"] for name in StringDictionary._fields))
-                for n in meta["strings"]
-            },
+            IndexedBoxes.from_arrays(arrays, meta),
             limits,
             meta["has_boxes"],
             guards_of_arrays(arrays, meta["guards"]),
-            STRATEGIES[meta["strategy"]].from_arrays(index),
         )
 
     def match(
@@ -234,12 +178,12 @@ class ManySegment:
         if not self.has_boxes:
             return result.whole()
         wanted = [
-            [rows[s].keys(at_home(self.attributes[n]), self.dictionaries.get(n)) for n, _, _ in of_side]
+            [rows[s].keys(at_home(self.boxes.attributes[n]), self.boxes.dictionaries.get(n)) for n, _, _ in of_side]
             for s, of_side in enumerate(self.limits.wanted)
         ]
         examined_max = max(EXAMINED_SHARE * result.left, EXAMINED_MIN)
         join = SymmetricJoin(self.family, side, events, pools, self.limits, wanted, examined_max)
-        step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self._written))))
+        step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self.boxes.written))))
         try:
             for places in join.combinations():
                 places = _met(places, rows, lifetimes)
@@ -257,13 +201,13 @@ class ManySegment:
         The event's side comes first, then the sides with few different rows: what a step finds for a row serves all
         combinations that have it and agree in the sides before.
         """
-        if not self.index.takes_steps:
+        if not self.boxes.index.takes_steps:
             return places, []
         others = [s for s in range(len(places)) if s != side]
         sides = [side, *sorted(others, key=lambda s: len(np.unique(places[s])))]
         order = np.lexsort([places[s] for s in reversed(sides)])
         steps: list[list[int]] = [[] for _ in sides]
-        for number, e in enumerate(self.attributes):
+        for number, e in enumerate(self.boxes.attributes):
             # What is about several sides is known when the last of them is.
             steps[max(sides.index(s) for s in sources_of(e))].append(number)
         return tuple(at[order] for at in places), steps
@@ -278,7 +222,7 @@ class ManySegment:
         muted: Uint8s,
     ) -> None:
         """Find the queries of these combinations."""
-        found = self.index.search(self._keys(rows, places), muted, result.left, steps)
+        found = self.boxes.index.search(self._keys(rows, places), muted, result.left, steps)
         if isinstance(found, OverBudget):
             result.count(found.counts)
             return
@@ -288,9 +232,9 @@ class ManySegment:
 
     def _keys(self, rows: Mapping[int, SideRows], places: Places) -> Ints:
         """Keys of every attribute, by combination."""
-        keys = np.empty((len(self._written), len(places[0])), np.int64)
-        for number, e in enumerate(self.attributes):
-            sides, dictionary = sorted(sources_of(e)), self.dictionaries.get(number)
+        keys = np.empty((len(self.boxes.written), len(places[0])), np.int64)
+        for number, e in enumerate(self.boxes.attributes):
+            sides, dictionary = sorted(sources_of(e)), self.boxes.dictionaries.get(number)
             if len(sides) == 1:
                 keys[number] = rows[sides[0]].keys(at_home(e), dictionary)[places[sides[0]]]
                 continue
@@ -316,17 +260,18 @@ def _met(places: Places, rows: Mapping[int, SideRows], lifetimes: Sequence[Lifet
     return places if holds.all() else tuple(at[holds] for at in places)
 
 
-def _sample(
-    recent: Recent | None,
-    attributes: Sequence[Expression],
-    dictionaries: Mapping[int, StringDictionary],
-    weights: Ints,
-) -> Sample | None:
-    """Recent rows, side by side, by attribute; those of several sides are not measured."""
-    sources = [sorted(sources_of(e)) for e in attributes]
-    sides = [of[0] if len(of) == 1 else -1 for of in sources]
-    homes = [e if side < 0 else at_home(e) for e, side in zip(attributes, sides, strict=True)]
-    return sample_of(recent, homes, sides, dictionaries, weights)
+def _measure(recent: Recent | None) -> Measure:
+    """Recent rows, side by side, as a sample; attributes of several sides are not measured."""
+
+    def measure(
+        attributes: Sequence[Expression], dictionaries: Mapping[int, StringDictionary], weights: Ints
+    ) -> Sample | None:
+        sources = [sorted(sources_of(e)) for e in attributes]
+        sides = [of[0] if len(of) == 1 else -1 for of in sources]
+        homes = [e if side < 0 else at_home(e) for e, side in zip(attributes, sides, strict=True)]
+        return sample_of(recent, homes, sides, dictionaries, weights)
+
+    return measure
 
 
 @dataclass(frozen=True)

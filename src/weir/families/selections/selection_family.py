@@ -27,7 +27,7 @@ from weir.algebra.nodes import (
     walk,
 )
 from weir.algebra.schema import Catalog, Stream
-from weir.boxes.attributes import Attributes, params_of, too_many_residuals, with_values
+from weir.boxes.attributes import Attributes, too_many_residuals, with_values
 from weir.boxes.instances import resolve
 from weir.boxes.templates import Atom, Disjunct, template
 from weir.families.contract import Checked
@@ -90,8 +90,7 @@ def describe(query: Query, constants: Mapping[str, object] | None, stream: Strea
     """
     scan, predicate, _ = parts_of(query)
     if predicate is not None and constants is not None:
-        known = {p.name: constants[p.name] for p in params_of(predicate) if p.name in constants}
-        predicate = with_values(predicate, known)
+        predicate = with_values(predicate, constants)
     names = ShownNames({scan.source: scan.alias})
     disjuncts = template(predicate, _ANY_BOXES).disjuncts
     return {

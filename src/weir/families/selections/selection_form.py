@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from weir.algebra.nodes import Expression, Query
 from weir.algebra.schema import Catalog, Stream
-from weir.families.contract import Checked, Encounter, Needs, NewRows, Results, Seen, Stored
+from weir.families.contract import Checked, Encounter, Needs, NewRows, QueriesOf, Results, Seen, Stored
 from weir.families.members import Group
 from weir.families.query_parts import kernels_of, parts_of
 from weir.families.recent import Recent
 from weir.families.selections import selection_family
 from weir.families.selections.selection_segments import Segment
 from weir.index.box_tables import OverBudget
-from weir.index.digests import Foreseen
 from weir.settings import Settings
 
 name = selection_family.name
@@ -70,22 +69,10 @@ def see(core: Query, catalog: Catalog) -> SeenSelection:
     return SeenSelection(core, catalog.streams[core.sources[0].relation.lower()])
 
 
-class SelectionQueries:
+class SelectionQueries(QueriesOf[Segment]):
     """A segment of selections."""
 
     needs = (Needs(),)
-
-    def __init__(self, segment: Segment) -> None:
-        self.segment = segment
-        self.ids = segment.ids
-        self.arrays, self.meta = segment.arrays, segment.meta
-
-    @property
-    def reached(self) -> str:
-        return self.segment.reached
-
-    def foreseen(self, recent: Recent) -> Foreseen | None:
-        return self.segment.foreseen(recent[0])
 
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         found = self.segment.match(asked.events.table, asked.muted, asked.left())
@@ -104,10 +91,7 @@ def build(
     recent: Recent | None = None,
 ) -> SelectionQueries:
     stream = catalog.streams[family.stream.lower()]
-    rows = None if recent is None else recent[0]
-    return SelectionQueries(
-        Segment.build(stream, groups, strategy=settings.strategy, settings=settings, excluded=excluded, recent=rows)
-    )
+    return SelectionQueries(Segment.build(stream, groups, strategy=settings.strategy, excluded=excluded, recent=recent))
 
 
 def open(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> SelectionQueries:

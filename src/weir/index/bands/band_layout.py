@@ -14,6 +14,7 @@ from weir.index.histograms import Floats
 from weir.index.jit import Scalar
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.index.meeting.lean import lean
+from weir.index.searches import halved
 
 SHORT = 56  # intervals shorter than this are looked for in one word of bits
 WIDE = (1 << 31) - 1  # a width that stands for itself and all greater ones
@@ -69,9 +70,4 @@ def least_lo(d: Scalar, longest: Scalar) -> Scalar:
 @lean
 def first_lo(lo: Int64s, first: Scalar, last: Scalar, key: Scalar) -> Scalar:
     """The first place of a class whose lo is not below `key`."""
-    n = last - first
-    while n > 0:
-        half = (n + 1) >> 1
-        first = first + half if lo[first + half - 1] < key else first
-        n -= half
-    return first
+    return halved(lo, first, last - first, key, False)

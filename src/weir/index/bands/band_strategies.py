@@ -29,6 +29,7 @@ from weir.index.meeting.instructions import double_of, prefetch
 from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.partner_runs import PartnerRun, difference, first_above, first_not_below, is_whole
 from weir.index.meeting.scratch import Scratch
+from weir.index.searches import halved
 
 _AT_ONCE = 16  # partners that data-outer looks up before it looks at what it finds there
 _EVENTS, _PARTNERS, _LOOKED_AT = 16, 8, 8  # of a sample: events, partners of each, boxes that a partner touches
@@ -105,12 +106,7 @@ def _hotspot(search: BandSearch, events: Events, scratch: Scratch, event: Scalar
 @lean
 def cell_of(marks: Int64s, a: Scalar) -> Scalar:
     """The cell of a: how many marks are not above it."""
-    first, n = 0, len(marks)
-    while n > 0:
-        half = (n + 1) >> 1
-        first = first + half if marks[first + half - 1] <= a else first
-        n -= half
-    return first
+    return halved(marks, 0, len(marks), a, True)
 
 
 @lean

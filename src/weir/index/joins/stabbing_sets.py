@@ -28,6 +28,7 @@ from weir.index.meeting.lean import lean, thin
 from weir.index.meeting.lists import Doubt, Point, cell_shifts, cut_classes, distribute, take, take_in_doubt
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import Scratch
+from weir.index.searches import galloped
 from weir.index.stabbing import Partition
 
 _ONE = np.uint64(1)
@@ -163,19 +164,7 @@ def stab_stabbing_sets(
 @lean
 def _first_above(values: Int64s, low: Scalar, end: Scalar, key: Scalar) -> Scalar:
     """The first place from `low` on whose value is above `key`: galloping, as it is near."""
-    if low >= end or values[low] > key:
-        return low
-    step = 1
-    while low + step < end and values[low + step] <= key:
-        low += step
-        step *= 2
-    n = min(step, end - low) - 1  # values[low] <= key, and low + n + 1 is the end or above
-    low += 1
-    while n > 0:
-        half = (n + 1) >> 1
-        low = low + half if values[low + half - 1] <= key else low
-        n -= half
-    return low
+    return galloped(values, low, end, key, True)
 
 
 @lean

@@ -331,16 +331,8 @@ def _cluster(heights: Floats, weights: Floats, n_clusters: int) -> Scalar:
             if first > last:
                 continue
             j = (first + last) >> 1
-            best, best_cut = np.inf, cut_first
-            for i in range(cut_first, min(cut_last, j - 1) + 1):
-                weight = w[j] - w[i]
-                cost = before[i]
-                if weight > 0:
-                    sum_y = wy[j] - wy[i]
-                    cost += max(wyy[j] - wyy[i] - sum_y * sum_y / weight, 0.0)
-                if cost < best:
-                    best, best_cut = cost, i
-            least[j], cuts[k, j] = best, best_cut
+            least[j], best_cut = _best_cut(w, wy, wyy, before, j, cut_first, min(cut_last, j - 1))
+            cuts[k, j] = best_cut
             top += 1
             stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = first, j - 1, cut_first, best_cut
             top += 1
@@ -348,6 +340,26 @@ def _cluster(heights: Floats, weights: Floats, n_clusters: int) -> Scalar:
         costs[k] = least[m]
         before, least = least, before
     return cuts, costs
+
+
+@kernel
+def _best_cut(
+    w: Floats, wy: Floats, wyy: Floats, before: Floats, j: Scalar, first: Scalar, last: Scalar
+) -> tuple[Scalar, Scalar]:
+    """The least cost of pieces that end at j, if the last begins at one of first … last; and where it begins.
+
+    `before` are the costs of the pieces before it; w, wy and wyy are prefix sums.
+    """
+    best, best_cut = np.inf, first
+    for i in range(first, last + 1):
+        weight = w[j] - w[i]
+        cost = before[i]
+        if weight > 0:
+            sum_y = wy[j] - wy[i]
+            cost += max(wyy[j] - wyy[i] - sum_y * sum_y / weight, 0.0)
+        if cost < best:
+            best, best_cut = cost, i
+    return best, best_cut
 
 
 @kernel
@@ -361,16 +373,7 @@ def _best_cuts(w: Floats, wy: Floats, wyy: Floats, n_pieces: int) -> Int64s:
     for k in range(1, n_pieces + 1):
         least[:] = np.inf
         for j in range(k, m + 1):
-            best, best_cut = np.inf, k - 1
-            for i in range(k - 1, j):
-                weight = w[j] - w[i]
-                cost = before[i]
-                if weight > 0:
-                    sum_y = wy[j] - wy[i]
-                    cost += max(wyy[j] - wyy[i] - sum_y * sum_y / weight, 0.0)
-                if cost < best:
-                    best, best_cut = cost, i
-            least[j], cuts[k, j] = best, best_cut
+            least[j], cuts[k, j] = _best_cut(w, wy, wyy, before, j, k - 1, j - 1)
         before, least = least, before
     found = np.empty(n_pieces + 1, np.int64)
     found[n_pieces] = m

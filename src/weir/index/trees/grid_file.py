@@ -25,7 +25,7 @@ import numpy as np
 from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.meeting.lean import lean
-from weir.index.trees.tree_index import BoxTree, Growth
+from weir.index.trees.tree_index import BoxTree, Growth, adopt
 from weir.index.trees.tree_nodes import (
     FANOUT,
     FREE_HI,
@@ -255,6 +255,17 @@ def _page_of(nodes: Nodes, regions: Int32s, lo: Int32s, hi: Int32s) -> Scalar:
     return found
 
 
+@lean
+def _move(nodes: Nodes, growth: Growth, node: Scalar, lane: Scalar, other: Scalar, lo: Int32s, hi: Int32s) -> None:
+    """Move what a page has in a lane to another page, which has room; the ends of its box go through `lo` and `hi`."""
+    child = np.int64(nodes.child[node, lane])
+    for d in range(len(lo)):
+        lo[d], hi[d] = nodes.lo[node, d, lane], nodes.hi[node, d, lane]
+    set_lane(nodes, other, free_lane(nodes, other), child, lo, hi)
+    clear_lane(nodes, node, lane)
+    adopt(nodes, growth, other, child)
+
+
 @kernel
 def _cut_page(nodes: Nodes, regions: Int32s, growth: Growth, node: Scalar) -> Scalar:
     """Cut a full page in two, where that is most even; its parent has room. Returns the new page."""
@@ -286,15 +297,7 @@ def _cut_page(nodes: Nodes, regions: Int32s, growth: Growth, node: Scalar) -> Sc
             _extent(nodes, regions, node, lane, dim, extent)
             is_upper = extent[0] > plane
         if is_upper:
-            child = np.int64(nodes.child[node, lane])
-            for d in range(len(lo)):
-                lo[d], hi[d] = nodes.lo[node, d, lane], nodes.hi[node, d, lane]
-            set_lane(nodes, added, free_lane(nodes, added), child, lo, hi)
-            clear_lane(nodes, node, lane)
-            if nodes.level[node] == 0:
-                growth.leaf_of_box[child] = added
-            else:
-                growth.parent[child] = added
+            _move(nodes, growth, node, lane, added, lo, hi)
     if parent < 0:
         parent = nodes.numbers[N_NODES]
         nodes.numbers[N_NODES] += 1
@@ -392,17 +395,8 @@ def _join(
         if dim < 0:
             continue
         for own in range(FANOUT):
-            child = np.int64(nodes.child[node, own])
-            if child < 0:
-                continue
-            for d in range(len(lo)):
-                lo[d], hi[d] = nodes.lo[node, d, own], nodes.hi[node, d, own]
-            set_lane(nodes, other, free_lane(nodes, other), child, lo, hi)
-            clear_lane(nodes, node, own)
-            if nodes.level[other] == 0:
-                growth.leaf_of_box[child] = other
-            else:
-                growth.parent[child] = other
+            if nodes.child[node, own] >= 0:
+                _move(nodes, growth, node, own, other, lo, hi)
         if dim < regions.shape[1]:
             regions[other, dim, 0] = min(regions[other, dim, 0], regions[node, dim, 0])
             regions[other, dim, 1] = max(regions[other, dim, 1], regions[node, dim, 1])

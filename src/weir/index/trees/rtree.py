@@ -16,7 +16,7 @@ from weir.index.box_tables import Int32s, Int64s
 from weir.index.jit import Scalar, kernel
 from weir.index.meeting.lean import lean
 from weir.index.trees.tiling import tile
-from weir.index.trees.tree_index import BoxTree, Growth
+from weir.index.trees.tree_index import BoxTree, Growth, adopt
 from weir.index.trees.tree_nodes import (
     FANOUT,
     N_NODES,
@@ -90,7 +90,7 @@ def _insert_child(
         lane = free_lane(nodes, node)
         if lane >= 0:
             set_lane(nodes, node, lane, own, own_lo, own_hi)
-            _adopt(nodes, growth, node, own)
+            adopt(nodes, growth, node, own)
             return
         added = _split(nodes, growth, node, own, own_lo, own_hi, tops)
         parent = np.int64(growth.parent[node])
@@ -125,15 +125,6 @@ def _least_growth(nodes: Nodes, node: Scalar, lo: Int32s, hi: Int32s, tops: Int3
         if best < 0 or grown < best_growth or (grown == best_growth and length < best_length):
             best, best_growth, best_length = lane, grown, length
     return best
-
-
-@lean
-def _adopt(nodes: Nodes, growth: Growth, node: Scalar, child: Scalar) -> None:
-    """A node has a new child."""
-    if nodes.level[node] == 0:
-        growth.leaf_of_box[child] = node
-    else:
-        growth.parent[child] = node
 
 
 @lean
@@ -180,7 +171,7 @@ def _split(nodes: Nodes, growth: Growth, node: Scalar, child: Scalar, lo: Int32s
     for i in range(n):
         into, lane = (node, i) if i < n // 2 else (added, i - n // 2)
         set_lane(nodes, into, lane, children[best[i]], all_lo[best[i]], all_hi[best[i]])
-        _adopt(nodes, growth, into, children[best[i]])
+        adopt(nodes, growth, into, children[best[i]])
     return added
 
 

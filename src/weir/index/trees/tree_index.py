@@ -70,6 +70,15 @@ class Growth(NamedTuple):
     leaf_of_box: Int32s  # int32[n]: −1 for a box that was deleted
 
 
+@lean
+def adopt(nodes: Nodes, growth: Growth, node: Scalar, child: Scalar) -> None:
+    """A node has a new child."""
+    if nodes.level[node] == 0:
+        growth.leaf_of_box[child] = node
+    else:
+        growth.parent[child] = node
+
+
 class BoxTree(ABC):
     """Boxes in a tree."""
 

@@ -35,6 +35,7 @@ import numpy as np
 from weir.index.box_tables import Int32s, Int64s, Uint8s, read_only
 from weir.index.jit import Scalar
 from weir.index.meeting.lean import lean
+from weir.index.searches import galloped
 
 # Columns of `about`: how many places are listed; whether they are on skylines; the version of the points that they are
 # for, 0 for none; the oldest time that is listed, and that marks are right for; the newest time of the run.
@@ -205,16 +206,4 @@ def _thin(skylines: Skylines, points: StabbingPoints, of: Stretch, listed: Scala
 @lean
 def first_not_below(keys: Int64s, low: Scalar, end: Scalar, key: Scalar) -> Scalar:
     """The first of keys[low .. end] that is not below `key`: galloping, as it is near."""
-    if low >= end or keys[low] >= key:
-        return low
-    step = 1
-    while low + step < end and keys[low + step] < key:
-        low += step
-        step *= 2
-    n = min(step, end - low) - 1
-    low += 1
-    while n > 0:
-        half = (n + 1) >> 1
-        low = low + half if keys[low + half - 1] < key else low
-        n -= half
-    return low
+    return galloped(keys, low, end, key, False)

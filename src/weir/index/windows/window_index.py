@@ -30,7 +30,7 @@ from weir.index.stabbing import canonical, is_hot
 from weir.index.windows.newest import build_newest
 from weir.index.windows.skylines import make_points, make_skylines
 from weir.index.windows.window_costs import HOTSPOT, describe
-from weir.index.windows.window_layout import Ages, Kept, WindowBoxes, WindowSearch
+from weir.index.windows.window_layout import Ages, KeptPartners, WindowBoxes, WindowSearch
 from weir.index.windows.window_strategies import STRATEGIES, walked_in_vain
 
 _BUCKETS = 256
@@ -44,7 +44,7 @@ class WindowIndex(CollectedIndex):
     kind = "window"
     rows = STRATEGIES
 
-    def __init__(self, boxes: WindowBoxes, allowed: int, kept: Kept | None = None) -> None:
+    def __init__(self, boxes: WindowBoxes, allowed: int, kept: KeptPartners | None = None) -> None:
         self._boxes = frozen(boxes)
         super().__init__(self._boxes.plane, allowed)
         self._shape = describe(self._boxes)
@@ -104,7 +104,7 @@ class WindowIndex(CollectedIndex):
         """The same for searches that all meet the partners with these times."""
         m = len(place_times)
         recent, skylines, hot = (make_skylines(of) for of in (m, m, m if self._allowed >> HOTSPOT & 1 else 0))
-        kept = Kept(build_newest(place_times), recent, skylines, hot, np.zeros(1, dtype=np.int64))
+        kept = KeptPartners(build_newest(place_times), recent, skylines, hot, np.zeros(1, dtype=np.int64))
         return WindowIndex(self._boxes, self._allowed, kept)
 
     def walked_in_vain(self, meeting: Meeting, event_of: Int64s, boxes: Int32s) -> tuple[int, int]:

@@ -47,7 +47,7 @@ class WindowBoxes(NamedTuple):
     selected_scattered: EqualWidth
 
 
-class Kept(NamedTuple):
+class KeptPartners(NamedTuple):
     """What is kept of partners between events, and between searches that meet the same partners."""
 
     newest: Newest  # times of the places
@@ -63,7 +63,7 @@ class WindowSearch(NamedTuple):
     boxes: WindowBoxes
     values: Int64s  # int64[m]: c of each place, ascending within a run
     times: Int64s  # int64[e]: of the events
-    kept: Kept
+    kept: KeptPartners
     shape: Floats  # what costs are made of (`weir.index.windows.window_costs`)
 
 
