@@ -109,6 +109,13 @@ def test_qualify_over_groups_may_use_names_of_the_select_list(w: weir.Weir) -> N
     assert rows(w, sql) == [(1, 2), (3, 2)]
 
 
+def test_whether_null_is_in_a_set_depends_on_the_set(w: weir.Weir) -> None:
+    empty = "(SELECT x FROM t WHERE x > 100)"
+    sql = f"SELECT NULL IN {empty}, NULL NOT IN {empty}, NULL IN (SELECT x FROM t) FROM s WHERE b = 10"
+    assert rows(w, sql) == [(False, True, None)]
+    assert len(rows(w, f"SELECT k FROM s WHERE NULL NOT IN {empty}")) == 6
+
+
 # Window functions.
 
 
@@ -136,6 +143,12 @@ def test_an_aggregate_of_a_window_may_be_over_aggregates_of_groups(w: weir.Weir)
 def test_aggregates_with_an_order_have_that_of_the_window(w: weir.Weir) -> None:
     sql = "SELECT listagg(g, ',') OVER (ORDER BY ts DESC), any_value(g) OVER (PARTITION BY k ORDER BY ts DESC) FROM s"
     assert rows(w, sql + " WHERE k < 3") == [("b,b,a", "b"), ("b,b", "b"), ("b", "b")]
+
+
+def test_a_window_whose_columns_are_all_constants_still_counts_rows(w: weir.Weir) -> None:
+    sql = "SELECT row_number() OVER (PARTITION BY NULL ORDER BY 7), rank() OVER (ORDER BY NULL), "
+    sql += "count(*) OVER (PARTITION BY NULL), ntile(2) OVER (ORDER BY NULL) FROM t"
+    assert rows(w, sql) == [(1, 1, 5, 1), (2, 1, 5, 1), (3, 1, 5, 1), (4, 1, 5, 2), (5, 1, 5, 2)]
 
 
 # Aggregates.
