@@ -116,6 +116,36 @@ def test_whether_null_is_in_a_set_depends_on_the_set(w: weir.Weir) -> None:
     assert len(rows(w, f"SELECT k FROM s WHERE NULL NOT IN {empty}")) == 6
 
 
+# Joins in parentheses.
+
+
+def test_a_join_with_one_in_parentheses_is_with_all_of_its_sources(w: weir.Weir) -> None:
+    inside = "((SELECT k, b FROM s) c NATURAL JOIN (SELECT b, d FROM s WHERE b < 20) e)"
+    sql = f"SELECT * FROM (SELECT k, x FROM t WHERE x < 3) a NATURAL JOIN {inside}"
+    found = w.register(sql).fetch()
+    assert found.column_names == ["k", "x", "b", "d"]
+    expected = [(1, 1.0, 3, 2.5), (1, 1.0, 10, 1.5), (1, 2.0, 3, 2.5), (1, 2.0, 10, 1.5)]
+    assert sorted(tuple(r.values()) for r in found.to_pylist()) == expected
+    outer = "SELECT a.k, e.d FROM (SELECT k FROM t WHERE x IS NOT NULL) a LEFT JOIN"
+    sql = f"{outer} {inside} ON a.k = c.k AND e.d < 2"
+    assert sorted(rows(w, sql), key=repr) == [(1, 1.5), (1, 1.5), (2, None), (None, None)]
+
+
+def test_on_in_parentheses_does_not_see_sources_outside_of_them(w: weir.Weir) -> None:
+    with pytest.raises(RegisterError, match="'a' is no source of this query"):
+        w.register("SELECT 1 FROM s a LEFT JOIN (t b JOIN t c ON a.k = c.k) ON b.k = c.k")
+    with pytest.raises(RegisterError, match="column 'd' is not in .*stream 't'"):
+        w.register("SELECT 1 FROM s a JOIN (t b JOIN t c USING (d)) ON a.k = b.k")
+
+
+def test_merged_columns_of_two_pairs_are_two_columns(w: weir.Weir) -> None:
+    pair = "SELECT k, g FROM t WHERE k = 4"
+    left, right = f"(({pair}) a JOIN ({pair}) b USING (k))", f"(({pair}) c JOIN ({pair}) d USING (k))"
+    with pytest.raises(RegisterError, match="column 'k' is ambiguous"):
+        w.register(f"SELECT k FROM {left} CROSS JOIN {right}")
+    assert rows(w, f"SELECT k FROM {left} JOIN {right} USING (k)") == [(4,)]
+
+
 # Window functions.
 
 
