@@ -109,6 +109,43 @@ def test_qualify_over_groups_may_use_names_of_the_select_list(w: weir.Weir) -> N
     assert rows(w, sql) == [(1, 2), (3, 2)]
 
 
+def test_whether_null_is_in_a_set_depends_on_the_set(w: weir.Weir) -> None:
+    empty = "(SELECT x FROM t WHERE x > 100)"
+    sql = f"SELECT NULL IN {empty}, NULL NOT IN {empty}, NULL IN (SELECT x FROM t) FROM s WHERE b = 10"
+    assert rows(w, sql) == [(False, True, None)]
+    assert len(rows(w, f"SELECT k FROM s WHERE NULL NOT IN {empty}")) == 6
+
+
+# Joins in parentheses.
+
+
+def test_a_join_with_one_in_parentheses_is_with_all_of_its_sources(w: weir.Weir) -> None:
+    inside = "((SELECT k, b FROM s) c NATURAL JOIN (SELECT b, d FROM s WHERE b < 20) e)"
+    sql = f"SELECT * FROM (SELECT k, x FROM t WHERE x < 3) a NATURAL JOIN {inside}"
+    found = w.register(sql).fetch()
+    assert found.column_names == ["k", "x", "b", "d"]
+    expected = [(1, 1.0, 3, 2.5), (1, 1.0, 10, 1.5), (1, 2.0, 3, 2.5), (1, 2.0, 10, 1.5)]
+    assert sorted(tuple(r.values()) for r in found.to_pylist()) == expected
+    outer = "SELECT a.k, e.d FROM (SELECT k FROM t WHERE x IS NOT NULL) a LEFT JOIN"
+    sql = f"{outer} {inside} ON a.k = c.k AND e.d < 2"
+    assert sorted(rows(w, sql), key=repr) == [(1, 1.5), (1, 1.5), (2, None), (None, None)]
+
+
+def test_on_in_parentheses_does_not_see_sources_outside_of_them(w: weir.Weir) -> None:
+    with pytest.raises(RegisterError, match="'a' is no source of this query"):
+        w.register("SELECT 1 FROM s a LEFT JOIN (t b JOIN t c ON a.k = c.k) ON b.k = c.k")
+    with pytest.raises(RegisterError, match="column 'd' is not in .*stream 't'"):
+        w.register("SELECT 1 FROM s a JOIN (t b JOIN t c USING (d)) ON a.k = b.k")
+
+
+def test_merged_columns_of_two_pairs_are_two_columns(w: weir.Weir) -> None:
+    pair = "SELECT k, g FROM t WHERE k = 4"
+    left, right = f"(({pair}) a JOIN ({pair}) b USING (k))", f"(({pair}) c JOIN ({pair}) d USING (k))"
+    with pytest.raises(RegisterError, match="column 'k' is ambiguous"):
+        w.register(f"SELECT k FROM {left} CROSS JOIN {right}")
+    assert rows(w, f"SELECT k FROM {left} JOIN {right} USING (k)") == [(4,)]
+
+
 # Window functions.
 
 
@@ -136,6 +173,12 @@ def test_an_aggregate_of_a_window_may_be_over_aggregates_of_groups(w: weir.Weir)
 def test_aggregates_with_an_order_have_that_of_the_window(w: weir.Weir) -> None:
     sql = "SELECT listagg(g, ',') OVER (ORDER BY ts DESC), any_value(g) OVER (PARTITION BY k ORDER BY ts DESC) FROM s"
     assert rows(w, sql + " WHERE k < 3") == [("b,b,a", "b"), ("b,b", "b"), ("b", "b")]
+
+
+def test_a_window_whose_columns_are_all_constants_still_counts_rows(w: weir.Weir) -> None:
+    sql = "SELECT row_number() OVER (PARTITION BY NULL ORDER BY 7), rank() OVER (ORDER BY NULL), "
+    sql += "count(*) OVER (PARTITION BY NULL), ntile(2) OVER (ORDER BY NULL) FROM t"
+    assert rows(w, sql) == [(1, 1, 5, 1), (2, 1, 5, 1), (3, 1, 5, 1), (4, 1, 5, 2), (5, 1, 5, 2)]
 
 
 # Aggregates.

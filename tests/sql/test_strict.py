@@ -116,6 +116,21 @@ def test_columns_that_using_joins_come_first_as_in_spark() -> None:
         "category",
         "wind",
     ]
+    assert names("SELECT * FROM weather a NATURAL JOIN (SELECT category, area, symbol FROM weather, stock)") == [
+        "area",
+        "category",
+        "wind",
+        "ts",
+        "symbol",
+    ]
+    joined = "FROM weather a JOIN weather b USING (ts) JOIN weather c ON a.wind = c.wind"
+    assert names(f"SELECT b.*, a.* {joined}") == ["ts", "area", "category", "wind"] * 2
+    assert names("SELECT w.*, t.* FROM weather w JOIN (weather v JOIN trade t USING (ts)) USING (wind)")[:4] == [
+        "wind",
+        "area",
+        "category",
+        "ts",
+    ]
 
 
 # Refusals speak of what the user wrote.

@@ -63,8 +63,8 @@ def _value(e: Expression, args: Sequence[Literal]) -> Expression:
         return _TRUE if args[0].value is None else _FALSE
     if isinstance(e, nodes.Call) and SIGNATURES[e.function].sees_nulls:
         return _called(e, args)
-    if isinstance(e, nodes.Aggregate):
-        return e
+    if isinstance(e, (nodes.Aggregate, nodes.WindowCall, nodes.Subquery)):
+        return e  # their value depends on rows, whatever their operands are
     if any(a.value is None for a in args):
         return Literal(None, e.type)
     if isinstance(e, nodes.JsonField):

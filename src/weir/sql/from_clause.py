@@ -93,6 +93,7 @@ class FromClause:
     def __init__(self, around: Surroundings, scope: Scope) -> None:
         self.around = around
         self.scope = scope
+        self.lefts: list[Scope] = []  # the left sides of joins whose right sides are being read, outermost first
         self.fail = around.fail
 
     def lower(self, node: exp.Select) -> tuple[tuple[Node, ...], list[Expression]]:
@@ -116,30 +117,35 @@ class FromClause:
                 "joins are INNER, LEFT, RIGHT, FULL, SEMI, ANTI, CROSS, and NATURAL ones",
             )
         self.around.only(join, {"this", "on", "using", "kind", "method", "side", "match_condition"})
-        before = [s.scan.source for s in self.scope.sources]
-        right = self._source(join.this)
-        conditions = self._conditions(join, kind, natural="NATURAL" in (w.upper() for w in words), before=before)
+        left = self.scope.take()
+        self.lefts.append(left)
+        node = self._source(join.this)
+        self.lefts.pop()
+        right = self.scope.take()
+        self.scope.join(left, right)
+        conditions = self._conditions(
+            join, kind, natural="NATURAL" in (w.upper() for w in words), left=left, right=right
+        )
         if kind in _TOGETHER:
-            inputs, inside = _taken_apart(right)
+            inputs, inside = _taken_apart(node)
             joined.inputs += inputs
             joined.conditions += [*inside, *conditions]
             return
         if not conditions and kind in ("semi", "anti") and join.args.get("on") is None:
             raise self.fail(f"a {kind.upper()} JOIN needs a condition", join.this, "add ON")
         if kind in NEAREST:
-            self._check_nearest(conditions, before, join)
+            self._check_nearest(conditions, {s.scan.source for s in left.sources}, join)
         if kind in ("semi", "anti"):
-            self.scope.hidden |= {s.scan.source for s in self.scope.sources if s.scan.source not in before}
+            self.scope.hide(right)
         predicate = nodes.conjunction(conditions) if conditions else None
-        outer = nodes.OuterJoin(kind, joined.node, right, predicate)
+        outer = nodes.OuterJoin(kind, joined.node, node, predicate)
         joined.inputs, joined.conditions = [outer], []
 
-    def _conditions(self, join: exp.Join, kind: str, *, natural: bool, before: list[int]) -> list[Expression]:
+    def _conditions(self, join: exp.Join, kind: str, *, natural: bool, left: Scope, right: Scope) -> list[Expression]:
         on, using = join.args.get("on"), list(join.args.get("using") or [])
         if natural:
-            here = [s for s in self.scope.visible if s.scan.source in before]
-            right = self.scope.sources[-1]
-            shared = [c.name for c in right.relation.columns if any(s.relation.column(c.name) for s in here)]
+            theirs = {r.name.lower() for r in right.shown}
+            shared = dict.fromkeys(r.name.lower() for r in left.shown if r.name.lower() in theirs)
             using = [exp.to_identifier(name) for name in shared]
         found: list[Expression] = []
         if on is not None and not (isinstance(on, exp.Boolean) and on.this is True and not on.meta):
@@ -148,15 +154,17 @@ class FromClause:
             if kind != "inner" and next(subqueries(condition), None) is not None:
                 raise self.fail("a subquery in ON of an outer join is not part of the language", on, "use WHERE")
             found.append(condition)
-        found.extend(self._using(name, kind, join) for name in using)
+        found.extend(self._using(name, kind, join, left, right) for name in using)
+        if using:
+            self.scope.merge([name.name for name in using], left, right, kind)
         match = join.args.get("match_condition")
         if match is not None:
             found.append(self.around.expressions.condition(match, "MATCH_CONDITION"))
         return found
 
-    def _check_nearest(self, conditions: list[Expression], before: list[int], join: exp.Join) -> None:
+    def _check_nearest(self, conditions: list[Expression], before: set[int], join: exp.Join) -> None:
         """An ASOF join has one comparison that says what is near; all else must be equalities or about one side."""
-        if nearest_of(nodes.conjunction(conditions) if conditions else None, set(before)) is None:
+        if nearest_of(nodes.conjunction(conditions) if conditions else None, before) is None:
             raise self.fail(
                 "an ASOF JOIN needs one comparison of both sides that says what is near",
                 join.this,
@@ -174,34 +182,24 @@ class FromClause:
                 node = next((f for f in at.find_all(exp.Anonymous) if f.name.lower() == name), at)
                 raise self.fail(f"{name}() cannot be used in {clause}", node, hint)
 
-    def _using(self, name: exp.Identifier, kind: str, join: exp.Join) -> Expression:
+    def _using(self, name: exp.Identifier, kind: str, join: exp.Join, left: Scope, right: Scope) -> Expression:
         column = name.name
         at = name if name.meta.get("start") is not None else join.this
-        right = self.scope.sources[-1]
-        found = right.relation.column(column)
-        before = Scope(self.scope.sources[:-1], self.scope.merged, self.scope.values, hidden=self.scope.hidden)
         try:
-            left = before.resolve(column)
-            if found is None:
-                Scope([right]).resolve(column)
-                raise AssertionError("a column that is not found cannot resolve")
-            a, b = types.align(left, right.ref(found))
+            ours, theirs = left.resolve(column), right.resolve(column)
+            a, b = types.align(ours, theirs)
         except (NameFaultError, types.MismatchError) as e:
             raise self.fail(f"USING ({column}): {e}", at, e.hint) from None
-        if kind == "full" and left.type != found.type:
+        if kind == "full" and ours.type != theirs.type:
             raise self.fail(
-                f"USING ({column}) of a FULL JOIN merges {left.type} and {found.type}", at, "write ON, and coalesce()"
+                f"USING ({column}) of a FULL JOIN merges {ours.type} and {theirs.type}", at, "write ON, and coalesce()"
             )
-        if kind not in ("semi", "anti"):
-            self.scope.merge(column, left, right.ref(found), kind)
-        else:
-            self.scope.usings.setdefault(right.scan.source, []).append(column.lower())
         return nodes.Comparison("=", a, b)
 
     # Sources.
 
     def _source(self, node: exp.Expr) -> Node:
-        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        if isinstance(node, exp.Subquery) and _holds_sources(node):
             return self._nested(node)
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
             return self._derived(node, node.args.get("alias"), node)
@@ -236,9 +234,9 @@ class FromClause:
 
     def _add(self, source: Source, node: exp.Expr) -> None:
         name = source.scan.alias
-        if any(s.scan.alias.lower() == name.lower() for s in self.scope.visible):
+        if any(s.scan.alias.lower() == name.lower() for side in (*self.lefts, self.scope) for s in side.visible):
             raise self.fail(f"two sources are called '{name}'", node, f"give one an alias: {source.name} AS other")
-        self.scope.sources.append(source)
+        self.scope.add(source)
 
     def _derived(self, node: exp.Expr, alias: exp.Expr | None, at: exp.Expr) -> Node:
         if isinstance(node, exp.Table):
@@ -266,12 +264,20 @@ class FromClause:
 
     def _nested(self, node: exp.Subquery) -> Node:
         """(a JOIN b ON …), whose sources are seen from outside."""
-        self.around.only(node, {"this"})
-        table = node.this
-        joined = _Joined([self._source(table)])
-        for join in table.args.get("joins") or []:
+        self.around.only(node, {"this", "joins"})
+        first = node.this
+        joined = _Joined([self._source(first)])
+        for join in first.args.get("joins") or []:
             self._join(joined, join)
         return joined.node
+
+
+def _holds_sources(node: exp.Subquery) -> bool:
+    """Whether parentheses in FROM are around sources, and not around a query."""
+    inside = node.this
+    if not isinstance(inside, exp.Subquery):
+        return isinstance(inside, exp.Table)
+    return bool(inside.args.get("joins") or inside.args.get("alias")) or _holds_sources(inside)
 
 
 def _taken_apart(node: Node) -> tuple[tuple[Node, ...], tuple[Expression, ...]]:

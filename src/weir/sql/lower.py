@@ -519,7 +519,7 @@ class _Lowering:
             source = scope.source(item.args["table"].name)
         except NameFaultError as e:
             raise self.fail(str(e), item, e.hint) from None
-        return [(c.name, source.ref(c)) for c in source.relation.columns]
+        return scope.star_of(source)
 
     # Groups.
 

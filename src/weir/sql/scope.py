@@ -67,12 +67,19 @@ class Source:
 
 @dataclass(slots=True)
 class Scope:
+    """What names mean: of one SELECT, and while FROM is read of what has been joined so far.
+
+    `merged` are the columns that USING made one of: by lower-case name, groups of sources, of which the first stands
+    for all. `values` says what such a column of an outer join is, by that source and the name.
+    """
+
     sources: list[Source] = field(default_factory=list)
-    merged: dict[str, list[int]] = field(default_factory=dict)  # USING columns: the sources they were merged from
-    values: dict[str, Expression] = field(default_factory=dict)  # what merged columns of outer joins are
+    merged: dict[str, list[list[int]]] = field(default_factory=dict)
+    values: dict[tuple[int, str], Expression] = field(default_factory=dict)
     outer: Scope | None = None  # that of the query around a subquery
     hidden: set[int] = field(default_factory=set)  # sources of which no column is shown: right sides of semi joins
-    usings: dict[int, list[str]] = field(default_factory=dict)  # source: the columns that its USING names, in order
+    shown: list[ColumnRef] = field(default_factory=list)  # the columns of *, in order
+    behind: list[ColumnRef] = field(default_factory=list)  # those that others stand for, of the last USING first
 
     def source(self, alias: str) -> Source:
         folded = alias.lower()
@@ -102,18 +109,18 @@ class Scope:
             if column is None:
                 raise self._unknown(name, [source])
             return source.ref(column)
-        merged = self.merged.get(name.lower(), [])
-        found = [
-            (s, c)
-            for s in self.visible
-            if (c := s.relation.column(name)) is not None and s.scan.source not in merged[1:]
-        ]
-        if not found and self.outer is not None and self.outer.reaches(name):
+        if not self.has(name) and self.outer is not None and self.outer.reaches(name):
             return self.outer.resolve(name)
+        return self._value_of(self.standing(name))
+
+    def standing(self, name: str) -> ColumnRef:
+        """The column here that a name alone means; of merged ones the one that stands for all."""
+        merged = {s for group in self.merged.get(name.lower(), ()) for s in group[1:]}
+        found = [
+            (s, c) for s in self.visible if (c := s.relation.column(name)) is not None and s.scan.source not in merged
+        ]
         if not found:
             raise self._unknown(name, self.visible)
-        if len(found) == 1 and name.lower() in self.values:
-            return self.values[name.lower()]
         if len(found) > 1:
             aliases = [s.scan.alias for s, _ in found]
             raise NameFaultError(
@@ -134,38 +141,73 @@ class Scope:
         return self.has(name) or (self.outer is not None and self.outer.reaches(name))
 
     def star(self) -> list[tuple[str, Expression]]:
-        """All columns of all sources by name; each USING puts its columns, once, before what was joined so far."""
-        shown: list[ColumnRef] = []
-        for source in self.sources:
-            names = self.usings.get(source.scan.source, [])
-            is_hidden = source.scan.source in self.hidden
-            merged = [next(r for r in shown if self._stands_for(r, name, anyhow=is_hidden)) for name in names]
-            own = () if is_hidden else source.relation.columns
-            others = [source.ref(c) for c in own if c.name.lower() not in names]
-            shown = [*merged, *(r for r in shown if r not in merged), *others]
-        return [(r.name, self._value_of(r)) for r in shown]
+        """The columns of *: each USING puts its columns, once, before all others."""
+        return [(r.name, self._value_of(r)) for r in self.shown]
 
-    def _stands_for(self, ref: ColumnRef, name: str, *, anyhow: bool = False) -> bool:
-        """Whether a column is what USING made of a name; `anyhow`: a semi join makes nothing new of it."""
-        first = self.merged.get(name, [ref.source] if anyhow else [None])[0]
-        return ref.source == first and ref.name.lower() == name
+    def star_of(self, source: Source) -> list[tuple[str, Expression]]:
+        """The columns of alias.*, as they are in the source: those first that others stand for."""
+        own = dict.fromkeys((*self.behind, *self.shown))
+        return [(r.name, r) for r in own if r.source == source.scan.source]
 
     def _value_of(self, ref: ColumnRef) -> Expression:
-        name = ref.name.lower()
-        return self.values.get(name, ref) if self._stands_for(ref, name) else ref
+        return self.values.get((ref.source, ref.name.lower()), ref)
 
-    def merge(self, name: str, left: Expression, right: ColumnRef, side: str) -> None:
-        """Have a column of USING count once; in an outer join it is the one of the side whose rows all stay."""
-        folded = name.lower()
-        first = left.source if isinstance(left, ColumnRef) else self.merged[folded][0]
-        self.merged.setdefault(folded, [first]).append(right.source)
-        self.usings.setdefault(right.source, []).append(folded)
-        if side == "right":
-            self.values[folded] = right
-        elif side == "full":
-            self.values[folded] = Call("coalesce", (left, right), left.type)
-        elif not isinstance(left, ColumnRef):
-            self.values[folded] = left
+    # FROM is read from left to right: the side of a join that has been read is taken out, the other one is read into
+    # the empty scope, and both are put together.
+
+    def add(self, source: Source) -> None:
+        self.sources.append(source)
+        self.shown += [source.ref(c) for c in source.relation.columns]
+
+    def take(self) -> Scope:
+        """What has been read so far, which is then no more here."""
+        taken = Scope(self.sources, self.merged, self.values, None, self.hidden, self.shown, self.behind)
+        self.put(Scope())
+        return taken
+
+    def put(self, side: Scope) -> None:
+        self.sources, self.merged, self.values = side.sources, side.merged, side.values
+        self.hidden, self.shown, self.behind = side.hidden, side.shown, side.behind
+
+    def join(self, left: Scope, right: Scope) -> None:
+        """Have what both sides of a join bring."""
+        self.put(
+            Scope(
+                [*left.sources, *right.sources],
+                {n: [*left.merged.get(n, []), *right.merged.get(n, [])] for n in {**left.merged, **right.merged}},
+                {**left.values, **right.values},
+                None,
+                left.hidden | right.hidden,
+                [*left.shown, *right.shown],
+                [*left.behind, *right.behind],
+            )
+        )
+
+    def hide(self, side: Scope) -> None:
+        """Show nothing of the right side of a semi join."""
+        self.hidden |= {s.scan.source for s in side.sources}
+        self.shown = [r for r in self.shown if r.source not in self.hidden]
+
+    def merge(self, names: list[str], left: Scope, right: Scope, kind: str) -> None:
+        """Have the columns that USING names count once: those of the side that stays whole stand for the others.
+
+        The sides are what `join` put together.
+        """
+        pairs = [(left.standing(name), right.standing(name)) for name in names]
+        if kind == "right":
+            pairs = [(b, a) for a, b in pairs]
+        for name, (first, other) in zip(names, pairs, strict=True):
+            folded = name.lower()
+            groups = self.merged.get(folded, [])
+            ours = next((g for g in groups if g[0] == first.source), [first.source])
+            theirs = next((g for g in groups if g[0] == other.source), [other.source])
+            self.merged[folded] = [[*ours, *theirs], *(g for g in groups if g is not ours and g is not theirs)]
+            if kind == "full":
+                values = left._value_of(first), right._value_of(other)
+                self.values[first.source, folded] = Call("coalesce", values, first.type)
+        whole, others = [a for a, _ in pairs], [b for _, b in pairs]
+        self.shown = [*whole, *(r for r in self.shown if r not in whole and r not in others)]
+        self.behind = [*(whole if kind == "full" else []), *others, *self.behind]
 
     def _unknown(self, name: str, sources: list[Source]) -> NameFaultError:
         if not sources:

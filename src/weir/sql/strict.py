@@ -19,7 +19,7 @@ from weir.errors import RegisterError
 from weir.sql.position import refuse
 from weir.sql.reader import UnreadableError, words
 from weir.sql.refusals import REFUSED_CLAUSES
-from weir.sql.strict_values import Values
+from weir.sql.strict_values import BEHIND_QUERY, QUERY_STARTS, Values
 
 _SET_OPERATIONS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
 _NO_ALIAS = words(
@@ -144,10 +144,12 @@ class _Grammar(Values):
             self._groups()
         if self.take("HAVING"):
             self.expression()
-        if self.take("QUALIFY"):
-            self.expression()
         if self.take("WINDOW"):
             self.commas(self._named_window)
+        if self.take("QUALIFY"):
+            self.expression()
+            if self.take("WINDOW"):
+                self.commas(self._named_window)
 
     def _groups(self) -> None:
         if self.take("ALL"):
@@ -183,6 +185,9 @@ class _Grammar(Values):
 
     def _relation(self) -> None:
         self._source()
+        self._joins()
+
+    def _joins(self) -> None:
         while self._joined():
             self._source()
             if self.word() == "MATCH_CONDITION" and self.word(1) == "(":
@@ -225,15 +230,27 @@ class _Grammar(Values):
                 self.in_parentheses(self.arguments)
         self._alias_of_source()
 
-    def _source_in_parentheses(self) -> None:
-        if self.opens_query():
-            before = self.at
-            if self.parenthesised():
-                return
-            self.at = before
+    def _source_in_parentheses(self) -> bool:
+        """( query ), or ( source joined with others ); whether it was a query."""
         self.need("(")
-        self._relation()
+        if self.word() in QUERY_STARTS:
+            self.query()
+            self.need(")")
+            return True
+        if self.word() == "(":
+            is_query = self._source_in_parentheses()
+            if is_query and self.word() in BEHIND_QUERY:
+                self.query_rest()
+                self.need(")")
+                return True
+            if self.take(")"):
+                return is_query
+            self._alias_of_source()
+            self._joins()
+        else:
+            self._relation()
         self.need(")")
+        return False
 
     def _alias_of_source(self) -> None:
         if self.take("AS"):

@@ -19,7 +19,8 @@ _ADD = frozenset({"+", "-"})
 _BITS = frozenset({"&", "|", "^", "<<", ">>", ">>>", "||"})
 _BINARY = _EQUAL | _ORDER | _ADD | _BITS | {"*", "/", "%", "DIV"}
 _SIGNS = frozenset({"+", "-", "~"})
-_QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES"})
+QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES"})
+BEHIND_QUERY = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT", "ORDER", "LIMIT", "OFFSET"})  # one in parentheses
 _NO_ALIAS = words(
     "ANTI CLUSTER CROSS DISTRIBUTE EXCEPT FROM FULL GROUP HAVING INNER INTERSECT INTO JOIN LATERAL LEFT LIMIT MINUS "
     "NATURAL OFFSET ON ORDER QUALIFY RIGHT SEMI SORT UNION USING WHERE WINDOW"
@@ -117,7 +118,7 @@ class Values(Reader):
                 raise self.unreadable(
                     self.at - 1, "IN takes a list of values", "an empty list holds nothing: write FALSE"
                 )
-            if self.word() == "(" and self.word(1) in _QUERY_STARTS:
+            if self.word() == "(" and self.word(1) in QUERY_STARTS:
                 self.in_parentheses(self.query)
             else:
                 self.in_parentheses(lambda: self.commas(self.expression))
@@ -221,7 +222,7 @@ class Values(Reader):
             self._name_or_call(word)
 
     def _except(self) -> None:
-        if self.word() == "EXCEPT" and self.word(1) == "(" and self.word(2) not in _QUERY_STARTS | {"("}:
+        if self.word() == "EXCEPT" and self.word(1) == "(" and self.word(2) not in QUERY_STARTS | {"("}:
             self.advance()
             self.in_parentheses(lambda: self.commas(self.name))
 
@@ -311,18 +312,18 @@ class Values(Reader):
         place = self.at + ahead
         while self.word(at=place) == "(":
             place += 1
-        return self.word(at=place) in _QUERY_STARTS
+        return self.word(at=place) in QUERY_STARTS
 
     def parenthesised(self) -> bool:
         """( query ), ( expression ) or ( expression, … ); whether it was a query."""
         self.need("(")
-        if self.word() in _QUERY_STARTS:
+        if self.word() in QUERY_STARTS:
             self.query()
             self.need(")")
             return True
         if self.word() == "(" and self.opens_query():
             if self.parenthesised():
-                if self.word() in ("UNION", "EXCEPT", "MINUS", "INTERSECT", "ORDER", "LIMIT", "OFFSET"):
+                if self.word() in BEHIND_QUERY:
                     self.query_rest()
                 if self.take(")"):
                     return True

@@ -99,12 +99,11 @@ class Sources:
 
     def _relation(self, node: exp.Expr, outer: OracleScope | None, env: Env) -> Joined:
         known_parts(node)
-        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
-            assert node.args.get("alias") is None, "joins in parentheses have no alias"
-            inner = self._relation(node.this, outer, env)
-            return Joined(f"({inner.sql})", inner.sources, inner.shown)
         alias = node.args.get("alias")
-        if isinstance(node, exp.Subquery):
+        if isinstance(node, exp.Subquery) and _holds_sources(node):
+            assert alias is None, "joins in parentheses have no alias"
+            first = self._relation(node.this, outer, env)
+        elif isinstance(node, exp.Subquery):
             found = self.statement(node.this, outer, env)
             name = self.given.name("d")
             source = _source(node.alias, name, found.columns, alias)
@@ -116,7 +115,7 @@ class Sources:
         if not joins:
             return first
         inner = self._fold(first, joins, outer, env)
-        return Joined(f"({inner.sql})", inner.sources, inner.shown)
+        return Joined(f"({inner.sql})", inner.sources, inner.shown, inner.behind)
 
     def _table(self, node: exp.Table, alias: exp.TableAlias | None, env: Env) -> Joined:
         defined = env.get(node.name.lower())
@@ -164,12 +163,22 @@ class Sources:
         if join.args.get("on") is not None:
             conditions.append(self.condition(join.args["on"], OracleScope(both, outer), env))
         if kind in ("SEMI", "ANTI"):
-            words, sources, shown = kind, left.sources, merged(names, side, left, Joined("", (), ()))
+            words, sources = kind, left.sources
+            shown, behind = merged(names, side, left, Joined("", (), ()))
         else:
             assert kind in ("", "INNER", "OUTER", "CROSS"), f"a {kind} join is not known"
-            words, sources, shown = _SIDES[side], both.sources, merged(names, side, left, right)
+            words, sources = _SIDES[side], both.sources
+            shown, behind = merged(names, side, left, right)
         condition = " AND ".join(conditions) or "TRUE"
-        return Joined(f"{left.sql} {words} JOIN {right.sql} ON ({condition})", sources, shown)
+        return Joined(f"{left.sql} {words} JOIN {right.sql} ON ({condition})", sources, shown, behind)
+
+
+def _holds_sources(node: exp.Subquery) -> bool:
+    """Whether the parentheses are around sources rather than a query."""
+    inside = node.this
+    if not isinstance(inside, exp.Subquery):
+        return isinstance(inside, exp.Table)
+    return bool(inside.args.get("joins") or inside.args.get("alias")) or _holds_sources(inside)
 
 
 def _source(alias: str, name: str, columns: list[OutputColumn], renamed: exp.TableAlias | None) -> OracleSource:

@@ -200,7 +200,7 @@ class Statements:
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 source = scope.source(item.table)
                 assert source is not None, f"there is no source {item.table}"
-                found = list(source.columns)
+                found = scope.joined.star_of(source)
             elif isinstance(item, exp.Alias):
                 known_parts(item)
                 found = [(item.alias, scalars.translate(item.this))]

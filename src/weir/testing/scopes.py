@@ -45,6 +45,13 @@ class Joined:
     sql: str
     sources: tuple[OracleSource, ...]
     shown: tuple[Named, ...]
+    behind: tuple[Scalar, ...] = ()  # columns that merged ones stand for, of the last join first
+
+    def star_of(self, source: OracleSource) -> list[Named]:
+        """What alias.* shows: the columns that others stand for, then those that are shown."""
+        own = {scalar.sql: (name, scalar) for name, scalar in source.columns}
+        ordered = dict.fromkeys([s.sql for s in self.behind] + [s.sql for _, s in self.shown])
+        return [own[sql] for sql in ordered if sql in own]
 
     def only(self, name: str) -> Scalar:
         found = [s for n, s in self.shown if n.lower() == name.lower()]
@@ -101,8 +108,10 @@ def field(of: Scalar, name: str) -> Scalar:
     return Scalar(f"struct_extract({of.sql}, '{name.lower()}')", TIMESTAMP)
 
 
-def merged(names: Sequence[str], side: str, left: Joined, right: Joined) -> tuple[Named, ...]:
-    """What a join shows that merges columns of these names."""
+def merged(
+    names: Sequence[str], side: str, left: Joined, right: Joined
+) -> tuple[tuple[Named, ...], tuple[Scalar, ...]]:
+    """What a join shows that merges columns of these names, and the columns that these stand for."""
     first = []
     for name in names:
         ours = left.only(name)
@@ -114,4 +123,7 @@ def merged(names: Sequence[str], side: str, left: Joined, right: Joined) -> tupl
         else:
             first.append((spelt, theirs if side == "RIGHT" else ours))
     taken = {name.lower() for name in names}
-    return (*first, *((n, s) for n, s in (*left.shown, *right.shown) if n.lower() not in taken))
+    shown = (*first, *((n, s) for n, s in (*left.shown, *right.shown) if n.lower() not in taken))
+    behind = [left.only(name) for name in names if side in ("RIGHT", "FULL")]
+    behind += [right.only(name) for name in names if side != "RIGHT" and right.sources]
+    return shown, (*behind, *left.behind, *right.behind)
