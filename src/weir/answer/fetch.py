@@ -75,6 +75,8 @@ class StandingCore:
         """How far apart the rows of a pair may be so that some moment shows both."""
         if len(self.query.sources) != 2:
             return ANY
+        if any(is_changes(scan.relation) and not scan.is_retroactive for scan in self.query.sources):
+            return ANY  # whether a row meets a version is not a matter of windows
         first, second = (scan.window for scan in self.query.sources)
         return apart(first, second, self.constants, (self.streams[0].keep_us, self.streams[1].keep_us))
 

@@ -1,0 +1,55 @@
+"""Tables as sides of joins, where versions and windows meet in unusual ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import weir
+from tests.tables import SECOND, instant
+from weir.testing.direct import DirectWeir
+
+STREAM = "id int, k int, ts timestamp"
+
+
+def opened(place: Path) -> DirectWeir:
+    w = weir.open(place)
+    for name in ("r", "s"):
+        w.stream(name, STREAM, time="ts", keep="forever", future="forever")
+    return DirectWeir(w, slices=1, wall_us=10**15, takes_pushes=True)
+
+
+def row(id: int, second: int, k: int = 1) -> dict[str, object]:
+    return {"id": id, "k": k, "ts": instant(second * SECOND)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT r.id, u.n FROM r, u WHERE r.k = u.k BEGIN NOW + INTERVAL 5 SECONDS END NOW + INTERVAL 30 SECONDS",
+        "SELECT r.id, u.n FROM r, u, s [BEGIN NOW - INTERVAL 5 SECONDS END NOW] WHERE r.k = u.k AND s.k = r.k "
+        "BEGIN NOW - INTERVAL 5 SECONDS END NOW + INTERVAL 30 SECONDS",
+    ],
+)
+@pytest.mark.parametrize("comes", ["before its rows", "after its rows", "before the query"])
+def test_windows_after_tau_show_what_begins_after_tau(tmp_path: Path, text: str, comes: str) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("u", "k int, n int, since timestamp", key="k", time="since")
+    query = None if comes == "before the query" else w.register(text)
+    direct.batch({})
+    changes = [{"k": 1, "n": 6, "since": instant(0)}, {"k": 1, "n": 7, "since": instant(18 * SECOND)}]
+    if comes != "after its rows":
+        w.upsert("u", changes)
+    w.push("r", [row(1, 18), row(2, 17), row(3, 19)])
+    w.push("s", [row(1, 8)])
+    direct.batch({})
+    if comes == "after its rows":
+        w.upsert("u", changes)
+        direct.batch({})
+    if query is None:
+        query = w.register(text)
+        direct.batch({"s": [row(2, 100)]})
+    found = query.fetch(at=instant(10 * SECOND)).to_pylist()
+    assert sorted(tuple(one.values()) for one in found) == [(1, 7), (2, 6), (3, 7)]
