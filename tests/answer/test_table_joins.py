@@ -8,6 +8,7 @@ import pytest
 
 import weir
 from tests.tables import SECOND, instant
+from weir.answer import candidates, recompute
 from weir.testing.direct import DirectWeir
 
 STREAM = "id int, k int, ts timestamp"
@@ -53,3 +54,42 @@ def test_windows_after_tau_show_what_begins_after_tau(tmp_path: Path, text: str,
         direct.batch({"s": [row(2, 100)]})
     found = query.fetch(at=instant(10 * SECOND)).to_pylist()
     assert sorted(tuple(one.values()) for one in found) == [(1, 7), (2, 6), (3, 7)]
+
+
+@pytest.mark.parametrize("retroactive", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT r.id, u.n FROM r, u WHERE r.k = u.k BEGIN NOW - INTERVAL 20 SECONDS END NOW",
+        "SELECT r.id, u.n FROM r, s, u WHERE r.k = u.k AND s.id = r.id BEGIN NOW - INTERVAL 20 SECONDS END NOW",
+    ],
+)
+def test_rows_look_at_the_versions_of_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, retroactive: bool
+) -> None:
+    """A table whose rows change all the time: not every version is looked at beside every row."""
+    count = 400
+    looked_at: list[int] = []
+
+    def counting(*args: object) -> object:
+        found = candidates.candidates(*args)  # type: ignore[arg-type]  # handed on
+        looked_at.append(found[0])
+        return found
+
+    monkeypatch.setattr(recompute, "candidates", counting)
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("u", "k int, n int, since timestamp", key="k", time="since", retroactive=retroactive)
+    w.upsert("u", [{"k": 1, "n": n, "since": instant(n * SECOND)} for n in range(count)])
+    rows = [row(n, n) for n in range(count)]
+    direct.batch({"r": rows, "s": rows})
+    query = w.register(text)
+    direct.batch({"r": [row(count, count - 1)]})
+    tau = count - 1
+    shown = range(tau - 19, count)
+    expected = [(n, tau if retroactive else n) for n in shown]
+    if "s.id" not in text:
+        expected.append((count, tau))
+    for _ in range(2):
+        assert sorted(tuple(one.values()) for one in query.fetch().to_pylist()) == sorted(expected)
+    assert sum(looked_at) < 60 * count, "and not count * count"
