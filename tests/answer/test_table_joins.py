@@ -9,13 +9,14 @@ import pytest
 import weir
 from tests.tables import SECOND, instant
 from weir.answer import candidates, recompute
+from weir.families.many import many_segments
 from weir.testing.direct import DirectWeir
 
 STREAM = "id int, k int, ts timestamp"
 
 
-def opened(place: Path) -> DirectWeir:
-    w = weir.open(place)
+def opened(place: Path, **settings: int) -> DirectWeir:
+    w = weir.open(place, settings=settings)
     for name in ("r", "s"):
         w.stream(name, STREAM, time="ts", keep="forever", future="forever")
     return DirectWeir(w, slices=1, wall_us=10**15, takes_pushes=True)
@@ -93,3 +94,41 @@ def test_rows_look_at_the_versions_of_their_times(
     for _ in range(2):
         assert sorted(tuple(one.values()) for one in query.fetch().to_pylist()) == sorted(expected)
     assert sum(looked_at) < 60 * count, "and not count * count"
+
+
+def test_rows_of_joins_of_many_meet_the_versions_of_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions that ended before the rows of a batch came do not count against its limit."""
+    monkeypatch.setattr(many_segments, "EXAMINED_MIN", 2_000)
+    direct = opened(tmp_path, pairs_per_batch_max=400)
+    w = direct.weir
+    count = 200
+    w.table("u", "k int, n int, since timestamp", key="k", time="since")
+    w.table("v", "k int, n int, since timestamp", key="k", time="since", retroactive=True)
+    changes = [{"k": 1, "n": n, "since": instant(n * SECOND)} for n in range(count)]
+    for name in ("u", "v"):
+        w.upsert(name, changes)
+    text = "SELECT r.id, s.id AS s, t.n FROM r, s, {} t WHERE r.k = t.k AND s.id = r.id"
+    queries = [w.register(text.format(name)) for name in ("u", "v")]
+    both = [row(n, count - 5) for n in range(50)]
+    direct.batch({"s": both})
+    direct.batch({"r": both})
+    assert not any(w.queries()["demoted"].to_pylist())
+    for query in queries:
+        assert [one["n"] for one in query.fetch().to_pylist()] == [count - 5] * 50
+
+
+def test_rows_of_bands_meet_the_versions_of_their_times(tmp_path: Path) -> None:
+    """Versions that ended before the rows of a batch came do not count against its budget."""
+    direct = opened(tmp_path, pairs_per_batch_max=200)
+    w = direct.weir
+    count = 200
+    w.table("u", "k int, n int, since timestamp", key="k", time="since")
+    w.upsert("u", [{"k": 1, "n": n, "since": instant(n * SECOND)} for n in range(count)])
+    query = w.register("SELECT r.id, u.n FROM r, u WHERE r.k = u.k AND r.id - u.n BETWEEN -1000 AND 1000")
+    direct.batch({"s": [row(1, 1)]})
+    direct.batch({"r": [row(n, count - 5) for n in range(50)]})
+    assert "bounded differences" in query.explain()
+    assert not any(w.queries()["demoted"].to_pylist())
+    assert [one["n"] for one in query.fetch().to_pylist()] == [count - 5] * 50

@@ -77,7 +77,7 @@ def recompute(
     if not all(map(len, rows)):
         return (np.empty(0, np.int64),) * len(views)
     sides = [columns_of(source, view, ids, across) for source, (view, ids) in enumerate(zip(views, rows, strict=True))]
-    moments = Moments.of(views, rows, begin_us)
+    moments = Moments.of(views, tuple(rows), begin_us)
     join = _Join(across, constants, sides, examined_max, moments)
     if len(views) > 2:
         try:

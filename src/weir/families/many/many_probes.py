@@ -6,6 +6,8 @@ rows. So a combination ends at once if some side has no row for it, whatever the
 reached the same sides, by whichever way, go on together: the work is a few array passes for each set of sides, of
 which there are at most 2^(k−1). Each row is looked up once for each link, however many combinations it is in.
 
+Of a table's versions only those are met that may hold beside some event.
+
 All links must hold, so when a side is added over one of them, the other keys that lead to it are checked (bands are
 left to the index). Pairs of rows too far apart in time for every query are left out, and so are rows that no query
 takes.
@@ -75,8 +77,12 @@ class SymmetricJoin:
         limits: Limits,
         keys: Sequence[Sequence[Ints]],
         examined_max: int,
+        alive: Mapping[int, Bools] | None = None,
     ) -> None:
-        """`pools` are those of the other sides; `keys` holds by side the rows' keys for each of `limits.wanted`."""
+        """`pools` are those of the other sides; `keys` holds by side the rows' keys for each of `limits.wanted`.
+
+        `alive` says for some sides which rows of their pools are to be met at all.
+        """
         self.family = family
         self.side = side
         self.events = events
@@ -84,6 +90,8 @@ class SymmetricJoin:
         self.limits = limits
         self.left = examined_max
         self._keys = keys
+        self._alive = alive or {}
+        self._orders: dict[tuple[int, int, int], tuple[Ints, Ints | None]] = {}
         self._found: dict[Link, _Found] = {}
         self._links = list(_links(family))
         self._complete = (1 << len(family.streams)) - 1
@@ -152,7 +160,7 @@ class SymmetricJoin:
             before = np.cumsum(count) - count
             combination = np.repeat(np.arange(len(starts)), count)
             place = np.arange(len(combination)) + np.repeat(begin - before, count)
-            row = part.edges[link.edge].ordered(None).rows[place].astype(np.int64)
+            row = self._order(link.to, link.edge, p)[0][place].astype(np.int64)
             for other in others:
                 codes = self._found[other].codes[p][places[other.start][combination]]
                 # A key that does not occur in this part has NULL_KEY for its code, as NULL has.
@@ -218,12 +226,32 @@ class SymmetricJoin:
                 found.codes[p][new] = codes
             else:
                 begin, end = self._within(link, edge.ordered(None).values, keys_of(own, table))
+            before = self._order(link.to, link.edge, p)[1]
+            if before is not None:
+                begin, end = before[begin], before[end]
             if bounds is not None:
                 least, most = part.reach
                 near = (times - most <= bounds[1]) & (bounds[0] <= times - least)
                 end = np.where(near, end, begin)
             found.begin[p][new], found.end[p][new] = begin, end
         return found
+
+    def _order(self, side: int, edge: int, p: int) -> tuple[Ints, Ints | None]:
+        """The rows of a part in the order of an edge, those to be met; and how many of them stand before each place.
+
+        None: they are all to be met.
+        """
+        at = side, edge, p
+        if at not in self._orders:
+            pool = self.pools[side]
+            rows, before = pool.parts[p].edges[edge].ordered(None).rows, None
+            alive = self._alive.get(side)
+            if alive is not None:
+                kept = alive[pool.offsets[p] + rows]
+                before = np.concatenate([[0], np.cumsum(kept)])
+                rows = rows[kept]
+            self._orders[at] = rows, before
+        return self._orders[at]
 
     def _own(self, link: Link) -> Expression:
         """The expression over rows of the start by whose value they are looked up."""
