@@ -132,3 +132,28 @@ def test_rows_of_bands_meet_the_versions_of_their_times(tmp_path: Path) -> None:
     assert "bounded differences" in query.explain()
     assert not any(w.queries()["demoted"].to_pylist())
     assert [one["n"] for one in query.fetch().to_pylist()] == [count - 5] * 50
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT e.id, e.n FROM e", (1, 6)),
+        ("SELECT e.id, e.n, s.id AS s FROM e JOIN s ON s.k = e.k", (1, 6, 2)),
+        ("SELECT e.id, e.n, f.id AS s, f.n AS m FROM e JOIN f ON f.k = e.k", (1, 6, 2, 7)),
+        ("SELECT e.id, e.n, x.s FROM e JOIN (SELECT k, id + 0 AS s FROM s WHERE id > 1) x USING (k)", (1, 6, 2)),
+        ("SELECT y.id, y.n, y.m FROM (SELECT e.id, e.n, f.n AS m FROM e JOIN f ON f.k = e.k) y", (1, 6, 7)),
+        ("SELECT e.id, e.n, u.n AS m FROM e JOIN u ON u.k = e.k", (1, 6, 6)),
+        ("SELECT r.id, u.n, s.id AS s FROM r JOIN u ON u.k = r.k JOIN s ON s.k = r.k", (1, 7, 2)),
+        ("SELECT x.id, u.n, s.id AS s FROM (SELECT * FROM r) x JOIN u ON u.k = x.k JOIN s ON s.k = x.k", (1, 7, 2)),
+    ],
+)
+def test_a_query_in_from_has_the_versions_of_its_own_rows(tmp_path: Path, text: str, expected: tuple[int, ...]) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("u", "k int, n int, since timestamp", key="k", time="since")
+    w.view("e", "SELECT r.id, r.k, u.n FROM r JOIN u ON u.k = r.k")
+    w.view("f", "SELECT s.id, s.k, u.n FROM s JOIN u ON u.k = s.k")
+    w.upsert("u", [{"k": 1, "n": n, "since": instant(since * SECOND)} for n, since in ((6, 0), (7, 15))])
+    query = w.register(text)
+    direct.batch({"r": [row(1, 10)], "s": [row(2, 20)]})
+    assert [tuple(one.values()) for one in query.fetch().to_pylist()] == [expected]

@@ -31,6 +31,7 @@ from weir.families.joins.partner_rows import keys_of
 from weir.families.many.many_family import ManyFamily
 from weir.families.many.many_limits import Limits
 from weir.families.many.many_rows import EventRows, ManyRows, Pool, side_links
+from weir.index.box_tables import Int32s
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 from weir.index.meeting.partners import locate
 
@@ -91,7 +92,7 @@ class SymmetricJoin:
         self.left = examined_max
         self._keys = keys
         self._alive = alive or {}
-        self._orders: dict[tuple[int, int, int], tuple[Ints, Ints | None]] = {}
+        self._orders: dict[tuple[int, int, int], tuple[Int32s, Ints | None]] = {}
         self._found: dict[Link, _Found] = {}
         self._links = list(_links(family))
         self._complete = (1 << len(family.streams)) - 1
@@ -236,7 +237,7 @@ class SymmetricJoin:
             found.begin[p][new], found.end[p][new] = begin, end
         return found
 
-    def _order(self, side: int, edge: int, p: int) -> tuple[Ints, Ints | None]:
+    def _order(self, side: int, edge: int, p: int) -> tuple[Int32s, Ints | None]:
         """The rows of a part in the order of an edge, those to be met; and how many of them stand before each place.
 
         None: they are all to be met.
@@ -244,7 +245,8 @@ class SymmetricJoin:
         at = side, edge, p
         if at not in self._orders:
             pool = self.pools[side]
-            rows, before = pool.parts[p].edges[edge].ordered(None).rows, None
+            rows = pool.parts[p].edges[edge].ordered(None).rows
+            before: Ints | None = None
             alive = self._alive.get(side)
             if alive is not None:
                 kept = alive[pool.offsets[p] + rows]
