@@ -116,6 +116,7 @@ def ended(driver: subprocess.Popen[str]) -> int:
 def require_told(said: str) -> None:
     """The disk is what is to blame, and nothing else."""
     assert FULL in said, said
+    assert "DiskError: " in said or "housekeeping: store: " in said, said
     assert "damaged" not in said, said
     assert "a cache" not in said, said
 
