@@ -103,7 +103,7 @@ def _type(text: str, at: int, name: str, column: str) -> tuple[DataType, int]:
         of_decimal = wrong.word.lower().startswith("dec")
         raise StreamError(
             f"column '{column}' of '{name}' has type '{wrong.word}', expected {wrong}",
-            hint="keep wider numbers as double or string" if of_decimal else did_you_mean(wrong.word, NAMES),
+            hint="keep longer numbers as double or string" if of_decimal else did_you_mean(wrong.word, NAMES),
         ) from wrong
 
 
