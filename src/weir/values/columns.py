@@ -42,7 +42,7 @@ DAY_US = 86_400_000_000
 EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 EXACT_DOUBLE_MAX = 2**53  # integers up to this one are doubles
 IN_ARROW = (Kind.STRING, Kind.PAYLOAD, Kind.LIST)
-_RESERVED = np.iinfo(np.int64).min
+_RESERVED = int(np.iinfo(np.int64).min)
 _WORD = 2**64 - 1
 
 
@@ -208,7 +208,7 @@ def _repeat(operand: Operand, rows_count: int) -> Operand:
     return Operand(np.repeat(operand.values, rows_count), valid, operand.type, False)
 
 
-def in_range(values: Ints, valid: Bools | None, type_: DataType) -> Bools | None:
+def in_range(values: Any, valid: Bools | None, type_: DataType) -> Bools | None:
     """`valid` without the places of values that the integer-like `type_` cannot hold."""
     kind = type_.kind
     if kind is Kind.DECIMAL:
@@ -217,6 +217,8 @@ def in_range(values: Ints, valid: Bools | None, type_: DataType) -> Bools | None
     if type_.bits < 64:
         limit = 1 << type_.bits - 1
         return without(valid, (values < -limit) | (values >= limit))
+    if values.dtype == object:
+        return without(valid, np.asarray((values <= _RESERVED) | (values >= -_RESERVED), bool))
     return without(valid, values == _RESERVED)
 
 
