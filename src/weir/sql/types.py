@@ -355,8 +355,8 @@ def _widened(e: Expression) -> Expression:
 
 
 def _as_decimal(e: Expression) -> Expression:
-    """A whole constant beside a decimal is a decimal of exactly its digits."""
-    if isinstance(e, Literal) and e.type.kind in WHOLE and isinstance(e.value, int):
+    """A whole constant beside a decimal is a decimal of exactly its digits; one that is cast has those of its type."""
+    if isinstance(e, Literal) and e.type.kind is Kind.BIGINT and isinstance(e.value, int):
         return Literal(Decimal(e.value), decimal(len(str(abs(e.value))), 0))
     return e
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -246,7 +247,15 @@ class Scalars:
     # numbers and times
 
     def _arithmetic(self, e: exp.Expr) -> Scalar:
-        return arithmetic(_ARITHMETIC[type(e)], self.translate(e.this), self.translate(e.expression))
+        return arithmetic(_ARITHMETIC[type(e)], self._operand(e.this), self._operand(e.expression))
+
+    def _operand(self, e: exp.Expr) -> Scalar:
+        """What is made of whole constants alone is one, whose own digits count beside a decimal."""
+        found = self.translate(e)
+        if not found.constant or found.origin or found.type != BIGINT or e.find(exp.Placeholder, exp.Cast) is not None:
+            return found
+        value = self.compute(found.sql)
+        return found if value is None else replace(found, origin="literal", value=value)
 
     def _negate(self, e: exp.Expr) -> Scalar:
         if isinstance(e.this, exp.Literal) and e.this.is_number and e.this.this == str(2**63):
