@@ -43,7 +43,8 @@ def test_every_name_that_spark_has(text: str, type_: DataType) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "text", "int(4)", "varchar", "varchar(0)", "char(1,2)", "decimal(39,0)", "decimal(0,0)", "decimal(3,4)", "decimal(10,-2)", "int int", "3",
+    ["", "text", "int(4)", "varchar", "varchar(0)", "char(1,2)", "decimal(39,0)", "decimal(0,0)", "decimal(3,4)",
+     "decimal(10,-2)", "int int", "3",
      "array", "array<", "array<int", "array<int>>", "map<int>", "struct<a>", "struct<a:int,>", "struct<a:int,A:int>",
      "array<void>", "array<decimal(39,0)>", "array<" * 200 + "int" + ">" * 200],
 )  # fmt: skip

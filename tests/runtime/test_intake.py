@@ -46,8 +46,8 @@ def test_columns_are_read_with_types() -> None:
     [
         ("a", "stream: column 'a' of 's' is not `name type`"),
         ("a strin", f"stream: column 'a' of 's' has type 'strin', expected one of {KNOWN}; did you mean 'string'?"),
-        ("a decimal(30,2)", "stream: column 'a' of 's' has type 'decimal(30,2)', expected a precision of 1 to 18"),
-        ("a decimal(5,6)", "stream: column 'a' of 's' has type 'decimal(5,6)', expected a precision of 1 to 18"),
+        ("a decimal(40,2)", "stream: column 'a' of 's' has type 'decimal(40,2)', expected a precision of 1 to 38"),
+        ("a decimal(5,6)", "stream: column 'a' of 's' has type 'decimal(5,6)', expected a precision of 1 to 38"),
         ("a varchar", "stream: column 'a' of 's' has type 'varchar', expected how many characters it has, as in "
          "varchar(10)"),
         ("a char(0)", "stream: column 'a' of 's' has type 'char(0)', expected how many characters"),

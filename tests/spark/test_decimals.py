@@ -101,7 +101,7 @@ def quiet(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def test_answers_are_those_of_spark(quiet: SparkSession, tmp_path: Path) -> None:
-    """Pushed and streamed rows: conditions that indexes decide, joins on equal numbers of different scales, finishes."""
+    """Pushed and streamed rows: conditions that indexes decide, joins on equal numbers of other scales, finishes."""
     given = rows()
     frame: DataFrame = quiet.createDataFrame(given)
     frame.coalesce(1).write.parquet(str(tmp_path / "files"))
