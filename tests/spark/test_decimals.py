@@ -14,10 +14,11 @@ import pytest
 
 import weir
 from weir.testing import differ
+from weir.testing.direct import DirectWeir
 from weir.testing.spark_bags import differ_from_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 TIME = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -29,35 +30,35 @@ TOP = 10**38 - 1
 
 EXPRESSIONS = (
     "a + b", "a - c", "b * c", "b / c", "a / b", "fee / 3", "3 / fee", "fee * fee", "fee + n", "n * fee", "a % c",
-    "b % fee", "n % fee", "fee % 0.7", "a + 1", "a * 1.0", "e + e", "e * e", "e / 3", "c + 0.5", "-a", "-b", "w / n",
-    "b * b", "a * a", "a + d", "b = d", "a = n", "b > fee", "a < e", "c <> b", "b BETWEEN -1.5 AND 1000",
-    "a IN (1, 2, 5.0)", "a > 99999999999999999999.5", "n < 99999999999999999999", "w <=> b", "abs(b)", "sign(a)",
-    "floor(b)", "ceil(c)", "round(b, 2)", "round(b)", "round(a, -3)", "bround(w, 1)", "pmod(b, 7)", "pmod(fee, c)",
+    "b % fee", "n % fee", "fee % 0.7", "a + 1", "a * 1.0", "e + e", "e * e", "e / 3", "c + 0.5", "-w", "-fee", "w / n",
+    "b * b", "a * a", "a + d", "b = d", "a = n", "b > fee", "w < c", "c <> b", "b BETWEEN -1.5 AND 1000",
+    "a IN (1, 2, 5.0)", "a > 99999999999999999999.5", "n < 99999999999999999999", "w <=> b", "abs(w)", "sign(a)",
+    "floor(b)", "ceil(c)", "round(b, 2)", "round(b)", "round(w, -3)", "bround(w, 1)", "pmod(b, 7)", "pmod(fee, c)",
     "greatest(b, c)", "least(a, fee)", "coalesce(w, c)", "coalesce(b, n)", "nullif(a, 1)", "if(k > 3, w, fee)",
     "CASE WHEN k > 3 THEN e ELSE c END", "CAST(a AS decimal(20,2))", "CAST(b AS decimal(38,2))",
-    "CAST(c AS decimal(38,30))", "CAST(a AS bigint)", "CAST(b AS int)", "CAST(w AS double)", "CAST(e AS float)",
+    "CAST(c AS decimal(38,30))", "TRY_CAST(a AS bigint)", "TRY_CAST(b AS int)", "CAST(w AS double)", "CAST(e AS float)",
     "CAST(n AS decimal(38,10))", "CAST(d AS decimal(38,5))", "CAST(t AS decimal(38,12))", "CAST(b AS boolean)",
-    "CAST(w AS timestamp)", "CAST(ts AS decimal(38,9))", "hash(a)", "xxhash64(b)", "hash(w, e)", "a DIV 7",
+    "TRY_CAST(w AS timestamp)", "CAST(ts AS decimal(38,9))", "hash(a)", "xxhash64(b)", "hash(w, e)", "fee DIV 7", "c DIV fee",
     "sqrt(w)", "12345678901234567890.5 + a", "fee + 12345678901234567890",
 )  # fmt: skip
 CONDITIONS = (
     "a > 5", "a >= 5.5", "a < -99999999999999999999999999999999999998", "a = 99999999999999999999999999999999999999",
-    "a <> 1", "b = 1.5", "b > 0.00000000005", "b <= 1e0", "b IN (1, 1.5, 9223372036854775808, NULL)",
+    "a <> 1", "b = 1.5", "b > 0.0000000001", "b <= 1e0", "b IN (1, 1.5, 9223372036854775808, NULL)",
     "b NOT IN (1, 1.5, -3)", "c > w", "e < 0.1", "e > 0.00000000000000000000000000000000000001", "w IS NULL",
     "w IS NOT NULL", "a BETWEEN -3 AND 9223372036854775807", "n > 0.5 AND b < 1000", "fee + 1.25 > 3", "fee * 2 = 3",
-    "fee / 3 < 0.5", "b + 1 > 2", "a * 2 = 10", "NOT (a > 3 OR b < 1)", "a = n", "b < d", "abs(b) > 1.5",
+    "fee / 3 < 0.5", "b + 1 > 2", "a * 2 = 10", "NOT (a > 3 OR b < 1)", "a = n", "b < d", "abs(w) > 1.5",
     "round(b, 1) = 1.5", "CAST(b AS decimal(38,2)) = 1.50", "b > 1.5 OR w = 2", "a > -1 AND a < 1", "b = '1.5'",
     "coalesce(w, 0) >= 1.0001",
 )  # fmt: skip
 JOINS = (
-    "l.a = r.b", "l.b = r.c", "l.n = r.a", "l.fee = r.w", "l.b = r.d", "l.a = r.a AND l.w = r.w", "l.e = r.e",
+    "l.b = r.w", "l.w = r.c", "l.n = r.a", "l.fee = r.w", "l.b = r.d", "l.a = r.a AND l.w = r.w", "l.e = r.e",
     "l.w = r.w AND l.b > r.b", "l.k = r.k AND l.a - r.b <= 0", "l.fee - r.fee BETWEEN 0 AND 0.5", "l.b + 1 = r.w",
     "l.k = r.k AND l.b * r.c > 1", "l.fee < r.fee + 0.25 AND l.fee > r.fee - 0.25", "l.a = r.k AND r.w > 1.5",
 )  # fmt: skip
 WHOLE = (
     "SELECT w, count(*) AS n, sum(b) AS s, avg(b) AS v, min(a) AS lo, max(a) AS hi FROM s GROUP BY w",
-    "SELECT sum(a) AS s, sum(e) AS t, sum(fee) AS f, avg(fee) AS g, avg(c) AS h, avg(w) AS i, count(DISTINCT b) AS j "
-    "FROM s", "SELECT sum(b) AS s FROM s WHERE b > 0", "SELECT sum(DISTINCT w) AS s, avg(DISTINCT w) AS v FROM s",
+    "SELECT sum(e) AS t, sum(fee) AS f, avg(fee) AS g, avg(c) AS h, avg(w) AS i, count(DISTINCT b) AS j "
+    "FROM s", "SELECT sum(a) AS s, avg(a) AS v FROM s WHERE a > 0", "SELECT sum(DISTINCT w) AS s, avg(DISTINCT w) AS v FROM s",
     "SELECT k % 2 AS g, sum(w * 2) AS s, sum(w) / count(*) AS v FROM s GROUP BY k % 2 HAVING max(w) > 0.5",
     "SELECT a FROM s UNION SELECT b FROM s", "SELECT w FROM s UNION ALL SELECT n FROM s",
     "SELECT b FROM s EXCEPT SELECT w FROM s", "SELECT a FROM s INTERSECT SELECT b FROM s",
@@ -101,47 +102,50 @@ def quiet(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def test_answers_are_those_of_spark(quiet: SparkSession, tmp_path: Path) -> None:
-    """Pushed and streamed rows: conditions that indexes decide, joins on equal numbers of other scales, finishes."""
+    """Conditions that indexes decide, joins on equal numbers of other scales, expressions and finishes.
+
+    Where Spark is not exact (decision 0017) nothing is asked: numbers of which it would round one to compare them, sums
+    whose outcome depends on the order of rows, and −x of more than 34 digits, which is an error there.
+    """
     given = rows()
-    frame: DataFrame = quiet.createDataFrame(given)
-    frame.coalesce(1).write.parquet(str(tmp_path / "files"))
-    w = weir.open(tmp_path / "weir", spark=quiet)
+    w = weir.open(tmp_path / "weir")
     w.stream("s", DDL, time="ts", keep="forever")
-    w.stream("fed", quiet.readStream.schema(frame.schema).parquet(str(tmp_path / "files")), time="ts", keep="forever")
     texts = [f"SELECT k, {e} AS x FROM s" for e in EXPRESSIONS]
     texts += [f"SELECT k, a, b, w FROM s WHERE {c}" for c in CONDITIONS]
     texts += [f"SELECT l.k, r.k, l.b, r.w FROM s l JOIN s r ON {c}" for c in JOINS]
-    texts += [*WHOLE, "SELECT l.k, r.b FROM fed l JOIN s r ON l.b = r.b WHERE l.w > 0.5"]
+    texts += WHOLE
     queries = [w.register(text) for text in texts]
-    everything = w.register("SELECT * FROM fed")
-    w.push("s", given.slice(0, 25))
-    w.run(available_now=True)
-    w.push("s", given.slice(25))
-    w.run(available_now=True)
-    assert [str(c.type) for c in w.catalog.streams["fed"].columns] == [
-        str(c.type) for c in w.catalog.streams["s"].columns
-    ]
-    assert differ(given, everything.fetch()) is None
-    frame.createOrReplaceTempView("s")
-    frame.createOrReplaceTempView("fed")
+    direct = DirectWeir(w, wall_us=int(TIME.timestamp() * 1e6), takes_pushes=True)
+    for batch in (given.slice(0, 25), given.slice(25)):
+        w.push("s", batch)
+        direct.batch({})
+    quiet.createDataFrame(given).createOrReplaceTempView("s")
     wrong = []
     for text, query in zip(texts, queries, strict=True):
-        expected = quiet.sql(text).toArrow()
-        found = query.fetch()
+        try:
+            expected = quiet.sql(text).toArrow()
+            found = query.fetch()
+        except Exception as e:
+            wrong.append(f"{text}\n{str(e)[:300]}")
+            continue
         difference = differ_from_spark(expected, found)
-        decimals = [pa.types.is_decimal(f.type) for f in (*expected.schema, *found.schema)]
-        if difference is None and any(decimals):
-            types = [(a.type, b.type) for a, b in zip(expected.schema, found.schema, strict=True) if a.type != b.type]
-            difference = f"types {types}" if any(pa.types.is_decimal(a) for a, _ in types) else None
+        types = [(a.type, b.type) for a, b in zip(expected.schema, found.schema, strict=True) if a.type != b.type]
+        if difference is None and any(pa.types.is_decimal(a) or pa.types.is_decimal(b) for a, b in types):
+            difference = f"types {types}"
         if difference is not None:
             wrong.append(f"{text}\n{difference}")
     assert not wrong, f"{len(wrong)} of {len(texts)}:\n" + "\n\n".join(wrong)
 
 
-def test_parameters_and_sinks(quiet: SparkSession, tmp_path: Path) -> None:
+def test_streams_parameters_and_sinks(quiet: SparkSession, tmp_path: Path) -> None:
     given = rows()
+    frame = quiet.createDataFrame(given)
+    frame.coalesce(1).write.parquet(str(tmp_path / "files"))
     w = weir.open(tmp_path / "weir", spark=quiet)
-    w.stream("s", DDL, time="ts", keep="forever")
+    w.stream("s", quiet.readStream.schema(frame.schema).parquet(str(tmp_path / "files")), time="ts", keep="forever")
+    types = {c.name: str(c.type) for c in w.catalog.streams["s"].columns}
+    assert {name: types[name] for name in DIGITS} == {name: f"decimal({p},{s})" for name, (p, s) in DIGITS.items()}
+    everything = w.register("SELECT * FROM s")
     marks = [
         Decimal("1.5"),
         Decimal(TOP),
@@ -153,9 +157,9 @@ def test_parameters_and_sinks(quiet: SparkSession, tmp_path: Path) -> None:
     above = [w.register("SELECT k, a FROM s WHERE a >= :x", {"x": x}) for x in marks]
     listed = w.register("SELECT k, w FROM s WHERE w IN (:xs)", {"xs": marks})
     sunk: list[pa.Table] = []
-    w.push("s", given)
     w.run(available_now=True, sink=lambda df, n: sunk.append(df.toArrow()))
-    quiet.createDataFrame(given).createOrReplaceTempView("s")
+    assert differ(given, everything.fetch()) is None
+    frame.createOrReplaceTempView("s")
 
     def spark_says(condition: str) -> pa.Table:
         return quiet.sql(f"SELECT k, {condition.split()[0]} FROM s WHERE {condition}").toArrow()
@@ -165,4 +169,4 @@ def test_parameters_and_sinks(quiet: SparkSession, tmp_path: Path) -> None:
     for mark, query in zip(marks, above, strict=True):
         assert differ(spark_says(f"a >= {mark:f}"), query.fetch()) is None, mark
     assert differ(spark_says(f"w IN ({', '.join(f'{m:f}' for m in marks)})"), listed.fetch()) is None
-    assert sum(t.num_rows for t in sunk) > 0
+    assert sum(t.num_rows for t in sunk) > given.num_rows
