@@ -217,6 +217,17 @@ def test_rows_that_narrow_types_do_not_take(wrong: dict[str, object], says: str)
         rows_for(narrow(**wrong), stream)
 
 
+def test_defaults_of_decimals_keep_their_digits() -> None:
+    long = "12345678901234567890.123456789012345678"
+    columns = parse_columns(f"a decimal(38,18) default {long}, b decimal(5,2) default '0.5', ts timestamp", "s")
+    stream = Stream("s", columns, "ts", None)
+    (row,) = rows_for({"ts": [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)]}, stream).to_pylist()
+    assert (row["a"], row["b"]) == (decimal.Decimal(long), decimal.Decimal("0.50"))
+    for wrong in ("a decimal(5,2) default 0.125", "a decimal(5,2) default 1000", "a decimal(5,2) default x"):
+        with pytest.raises(StreamError, match="the default of column"):
+            parse_columns(wrong, "s")
+
+
 def test_defaults_of_narrow_types() -> None:
     ddl = "t tinyint default 5, f real default 0.1, c char(3) default 'x', v varchar(2) null, ts timestamp"
     stream = Stream("s", parse_columns(ddl, "s"), "ts", None)
