@@ -14,7 +14,7 @@ import pytest
 from weir.algebra.ddl import parse_type
 from weir.algebra.json_paths import json_part, steps_of
 from weir.algebra.nodes import Call, Cast, ColumnRef, Element, Expression, Field, IsNull, JsonField, Literal
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, DataType, array, decimal
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind, array, decimal
 from weir.store.row_files import arrow_type
 from weir.values.codec import from_json, to_json
 from weir.values.evaluate import evaluate
@@ -36,7 +36,7 @@ def random_value(rng: random.Random, type_: DataType, nulls: float = 0.2) -> Any
         return [(k, random_value(rng, type_.parts[1][1])) for k in keys]
     if type_.variant == "struct":
         return {name: random_value(rng, part) for name, part in type_.parts}
-    if type_.variant == "decimal":
+    if type_.kind is Kind.DECIMAL:
         return Decimal(rng.randint(-(10**22), 10**22)).scaleb(-4)
     return {INT: rng.randint(-3, 3), STRING: rng.choice("xyz"), DOUBLE: rng.random()}[type_]
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from weir.algebra import schema
-from weir.algebra.schema import DataType, Kind, decimal
-
-_DIGITS_MAX = 18
+from weir.algebra import decimals, schema
+from weir.algebra.schema import DataType, Kind
 
 Result = Callable[[Sequence[DataType]], DataType]
 
@@ -76,7 +74,7 @@ def _sum(types: Sequence[DataType]) -> DataType:
     (type_,) = types
     _numbers(types)
     if type_.kind is Kind.DECIMAL:
-        return decimal(_DIGITS_MAX, type_.scale)
+        return decimals.total(type_)
     return schema.DOUBLE if type_.kind is Kind.DOUBLE else schema.BIGINT
 
 
@@ -85,6 +83,11 @@ def _numbers(types: Sequence[DataType]) -> DataType:
     if wrong is not None:
         raise MisfitError(f"a number, got {wrong}")
     return schema.DOUBLE
+
+
+def _average(types: Sequence[DataType]) -> DataType:
+    _numbers(types)
+    return decimals.average(types[0]) if types[0].kind is Kind.DECIMAL else schema.DOUBLE
 
 
 def _whole(types: Sequence[DataType]) -> DataType:
@@ -123,7 +126,7 @@ AGGREGATIONS = (
     Aggregation("count", _always(schema.BIGINT), takes_star=True),
     Aggregation("approx_count_distinct", _always(schema.BIGINT), takes_distinct=False),
     Aggregation("sum", _sum),
-    Aggregation("avg", _numbers, also=("mean",)),
+    Aggregation("avg", _average, also=("mean",)),
     Aggregation("min", _ordered),
     Aggregation("max", _ordered),
     Aggregation("stddev", _numbers, also=("stddev_samp", "std"), takes_distinct=False),

@@ -20,7 +20,7 @@ from weir.algebra.nodes import Aggregate, ColumnRef, Expression, WindowCall
 from weir.algebra.schema import Kind
 from weir.answer import engine
 from weir.answer.engine import PLACE
-from weir.answer.groups import exact, grouped, ordered_keys
+from weir.answer.groups import average, exact, grouped, ordered_keys
 from weir.answer.groups import mended as mended_aggregate
 from weir.answer.views import require_room
 from weir.errors import FetchError
@@ -186,7 +186,7 @@ def _aggregated(rows: pa.Table, call: WindowCall) -> pa.Array:
     if call.function == "count_if":
         value = f"count(CASE WHEN {args[0]} THEN 1 END) {over}"
     elif call.function == "avg":
-        value = f"avg(CAST({args[0]} AS DOUBLE)) {over}"
+        value = average(call.args[0], args[0], f" {over}")
     elif call.function == "sum":
         value = f"sum({exact(call.args[0], args[0])}) {over}"
     else:

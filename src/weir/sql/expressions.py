@@ -48,7 +48,7 @@ from weir.algebra.schema import (
     DataType,
     Kind,
 )
-from weir.algebra.signatures import HASHED, LIKE_ELEMENTS, MET, MET_FIRST, TEXT, VALUE, Signature, Taken
+from weir.algebra.signatures import HASHED, LIKE_ELEMENTS, MET, MET_FIRST, OPERAND, TEXT, VALUE, Signature, Taken
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, payloads, types
 from weir.sql.forms import FORMS, SYNTAX
@@ -501,6 +501,8 @@ class Expressions:
         if values:
             for k, value in zip(values, self._alike([args[k] for k in values], wanted), strict=True):
                 args[k] = value
+        if OPERAND in takes:
+            args = types.operands(args)
         args = list(payloads.adapted(signature.name, args))
         type_ = signature.type_of(args)
         made = Call(signature.name, tuple(args), type_.usual if type_.kind is Kind.STRING else type_)

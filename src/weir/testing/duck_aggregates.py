@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Kind, decimal
 from weir.testing.arrow_types import listed
-from weir.testing.constants import DIGITS_MAX, Scalar, duck_type
+from weir.testing.constants import Scalar, duck_type
+from weir.testing.duck_decimals import DIGITS_MAX, added, averaged, double
 
 
 class Call(NamedTuple):
@@ -165,7 +166,7 @@ def _word(call: Call) -> str:
 
 
 def _double(s: Scalar) -> str:
-    return f"CAST({s.sql} AS DOUBLE)"
+    return double(s.sql) if s.type.kind is Kind.DECIMAL else f"CAST({s.sql} AS DOUBLE)"
 
 
 def _count(call: Call, place: Place) -> Scalar:
@@ -184,13 +185,21 @@ def _sum(call: Call, place: Place) -> Scalar:
     if of.type.kind is Kind.DOUBLE:
         return Scalar(place.of(f"sum({_word(call)}{_double(of)})"), DOUBLE)
     if of.type.kind is Kind.DECIMAL:
-        type_ = decimal(DIGITS_MAX, of.scale)
-        wide = f"CAST({of.sql} AS DECIMAL(38,{of.scale}))"
-        return Scalar(f"TRY_CAST({place.of(f'sum({_word(call)}{wide})')} AS {duck_type(type_)})", type_)
+        type_ = decimal(min(of.type.precision + 10, DIGITS_MAX), of.scale)
+        return Scalar(added(_texts(call, of, place), type_), type_)
     return Scalar(narrowed(place.of(f"sum({_word(call)}CAST({of.sql} AS HUGEINT))")), BIGINT)
 
 
+def _texts(call: Call, of: Scalar, place: Place) -> str:
+    """A list of the values that are there."""
+    return place.of(f"list({_word(call)}CAST({of.sql} AS VARCHAR))", f"{of.sql} IS NOT NULL")
+
+
 def _avg(call: Call, place: Place) -> Scalar:
+    of = place.translate(call.args[0])
+    if of.type.kind is Kind.DECIMAL:
+        type_ = decimal(min(of.type.precision + 4, DIGITS_MAX), min(of.scale + 4, DIGITS_MAX))
+        return Scalar(averaged(_texts(call, of, place), type_), type_)
     return Scalar(place.of(f"avg({_word(call)}{_double(place.translate(call.args[0]))})"), DOUBLE)
 
 

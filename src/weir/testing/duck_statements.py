@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from weir.algebra.schema import DOUBLE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Kind, decimal
-from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, WHOLE_DIGITS, Scalar, duck_type, wider
+from weir.algebra.schema import DOUBLE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Kind
+from weir.testing.constants import TIMES, WHOLE, WHOLE_DIGITS, Scalar, duck_type, wider
 from weir.testing.duck_aggregates import call_of, is_aggregate
+from weir.testing.duck_decimals import widest
 from weir.testing.duck_sources import Env, Given, OutputColumn, Sources, Statement
 from weir.testing.duck_spans import is_span_call, span_call, spanned, with_spans
 from weir.testing.duck_windows import direction
@@ -261,9 +262,7 @@ def _united(left: DataType, right: DataType) -> DataType:
     if Kind.DOUBLE in (left.kind, right.kind):
         return DOUBLE
     digits = [(t.precision, t.scale) if t.kind is Kind.DECIMAL else (WHOLE_DIGITS[str(t)], 0) for t in (left, right)]
-    scale = max(s for _, s in digits)
-    precision = max(p - s for p, s in digits) + scale
-    return decimal(precision, scale) if precision <= DIGITS_MAX else DOUBLE
+    return widest(digits)
 
 
 def _retyped(sql: str, columns: Sequence[OutputColumn]) -> str:
