@@ -20,7 +20,7 @@ from tests.generators import domains
 from tests.generators.finish_parts import Part, aggregate, order_key, window_function
 from tests.generators.phrases import Phrases, Source
 from tests.generators.queries import MEETING, Draft
-from weir.algebra.schema import BIGINT, INT, NULL, Catalog, Column, DataType, Kind, Stream, Table
+from weir.algebra.schema import BIGINT, INT, NULL, TINYINT, Catalog, Column, DataType, Kind, Stream, Table
 
 JOINS = ("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "JOIN")
 BLOCKS = ("aggregate", "aggregate", "windows", "windows", "top", "set operation", "selection", "distinct")
@@ -250,24 +250,53 @@ class FinishDraft(Draft):
         spans = last and bool(keys and times) and self.rng.random() < 0.12
         if spans:
             self.uses.add("window of time")
+            time = self.rng.choice(times)[0]
             slide = self.rng.choice(("", ", '5 minutes'", ", '7 minutes', '1 minute'"))
-            keys[0] = (f"window({self.rng.choice(times)[0]}, '10 minutes'{slide})", NULL)
+            keys[0] = (f"window({time}, '10 minutes'{slide})", NULL)
+        sessions = not spans and last and bool(keys and times) and self.rng.random() < 0.12
         items = [*(Part(text, type_, "") for text, type_ in keys), *parts]
+        if sessions:
+            self.uses.add("session window")
+            gap = self.rng.choice(("90 seconds", "5 minutes", "20 minutes"))
+            keys[0] = (f"session_window({self.rng.choice(times)[0]}, '{gap}')", NULL)
+            items[0] = Part(f"session_window.{self.rng.choice(('start', 'end'))}", NULL, "")
+        sets = bool(keys) and not spans and not sessions and self.rng.random() < 0.15
+        if sets:
+            chosen = self.rng.choice([text for text, _ in keys])
+            items += [Part(f"grouping({chosen})", TINYINT, ""), Part("grouping_id()", BIGINT, "")]
         listed, columns = self.listed(items)
         text = f"SELECT {listed} {body}"
         if keys:
             self.uses.add("group by")
-            roll = 0.9 if spans else self.rng.random()
+            roll = 0.9 if spans or sessions else self.rng.random()
             named = ", ".join(
                 str(i + 1) if roll < 0.15 else key if roll < 0.9 else columns[i][0] for i, (key, _) in enumerate(keys)
             )
-            text += " GROUP BY ALL" if roll > 0.94 and not last else f" GROUP BY {named}"
+            if sets:
+                text += f" GROUP BY {self.sets_of([key for key, _ in keys])}"
+            else:
+                text += " GROUP BY ALL" if roll > 0.94 and not last else f" GROUP BY {named}"
         if self.rng.random() < 0.25:
             self.uses.add("having")
             text += f" HAVING {self.having_of(phrases)}"
         approximate = frozenset(i for i, p in enumerate(items) if p.approximate)
         block = Block(text, columns, approximate)
         return self.sorted(block, last) if last and self.rng.random() < 0.2 else block
+
+    def sets_of(self, keys: Sequence[str]) -> str:
+        """Several sets of some keys."""
+        word = self.rng.choice(("rollup", "cube", "with rollup", "with cube", "grouping sets", "listed sets"))
+        self.uses.add(word)
+        listed = ", ".join(keys)
+        if word.startswith("with"):
+            return f"{listed} {word.upper()}"
+        if word in ("rollup", "cube"):
+            return f"{word.upper()}({listed})" if self.rng.random() < 0.7 else f"{keys[0]}, {word.upper()}({keys[-1]})"
+        sets = [f"({listed})", f"({keys[0]})", keys[-1], "()"]
+        chosen = self.rng.sample(sets, k=self.rng.randint(1, 4))
+        if word == "listed sets":
+            return f"{listed} GROUPING SETS ({', '.join(chosen)})"
+        return f"GROUPING SETS ({', '.join([*chosen, f'ROLLUP({listed})'])})"
 
     def having_of(self, phrases: Phrases) -> str:
         column, type_ = self.rng.choice(phrases.columns())

@@ -34,7 +34,7 @@ ALWAYS = """
     | count | count distinct | count distinct two | count_if | min max | sum | avg | stddev variance | collect_list
     | collect_set | listagg | percentile | percentile_approx | bool_and or | row_number | rank
     | ntile | lag lead | first_value last_value | percent_rank cume_dist | aggregate over partition
-    | aggregate over peers | range frame | rows frame | window of time
+    | aggregate over peers | range frame | rows frame | window of time | session window | rollup | cube | grouping sets
     | using | star
 """
 

@@ -239,7 +239,14 @@ def direction_text(direction: nodes.Direction) -> str:
     return " ".join(words)
 
 
+def _session_text(e: nodes.WindowCall, names: Names) -> str:
+    assert isinstance(e.parameter, int), "a gap is a length of time"
+    return f"session_window({_text(e.args[0], names)[0]}, '{interval_text(e.parameter).removeprefix('INTERVAL ')}')"
+
+
 def _window_call_text(e: nodes.WindowCall, names: Names) -> str:
+    if e.function in nodes.SESSION_EDGES:
+        return f"{_session_text(e, names)}.{e.function.removeprefix('session_')}"
     over: list[str] = []
     if e.partition:
         over.append("PARTITION BY " + ", ".join(_key_text(p, names) for p in e.partition))
@@ -360,7 +367,8 @@ def _select_sql(node: Node, names: Names, hidden: int) -> str:
         parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else nodes.And(conditions), names)[0]]
     if isinstance(body, nodes.GroupBy):
         if body.keys:
-            parts += ["GROUP BY", ", ".join(_grouping_text(k, shown, names) for k in body.keys)]
+            keys = [k for k in body.keys if not (isinstance(k, nodes.WindowCall) and k.function == "session_end")]
+            parts += ["GROUP BY", ", ".join(_grouping_text(k, shown, names) for k in keys)]
         if body.having is not None:
             parts += ["HAVING", _text(body.having, names)[0]]
     return " ".join(parts)
@@ -368,6 +376,8 @@ def _select_sql(node: Node, names: Names, hidden: int) -> str:
 
 def _grouping_text(key: Expression, columns: tuple[tuple[str, Expression], ...], names: Names) -> str:
     """A key; one with a query inside is the same as a column only if it stands there alone, so its place is written."""
+    if isinstance(key, nodes.WindowCall):
+        return _session_text(key, names)
     shown = [e for _, e in columns]
     return str(shown.index(key) + 1) if key in shown and next(subqueries(key), None) else _key_text(key, names)
 

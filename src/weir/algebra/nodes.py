@@ -202,7 +202,11 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A function OVER (PARTITION BY … ORDER BY … frame)."""
+    """A function OVER (PARTITION BY … ORDER BY … frame).
+
+    The edges of session_window(time, gap) are such functions too, as keys of a GroupBy: over the rows that agree in its
+    other keys, in the order of their time. Their parameter is the gap, which is part of a shape.
+    """
 
     function: str
     args: tuple[Expression, ...]
@@ -213,6 +217,9 @@ class WindowCall:
     type: DataType
     parameter: object = None  # how far lag and lead look, which row nth_value is, how many parts ntile has
     ignores_nulls: bool = False
+
+
+SESSION_EDGES = ("session_start", "session_end")  # functions of WindowCall that only a key of GroupBy can be
 
 
 @dataclass(frozen=True, slots=True)

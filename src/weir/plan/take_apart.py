@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weir.algebra.nodes import (
+    SESSION_EDGES,
     Aggregate,
     Arithmetic,
     Call,
     ColumnRef,
     Comparison,
     Derived,
+    Direction,
     Distinct,
     Expression,
     GroupBy,
@@ -178,8 +180,12 @@ class Apart(FromRows):
                     aggregates.setdefault(part, self.name("g"))
         values: dict[Expression, str] = {}
         computed = [(name, self._over_values(_put(a, replaced), values, there)) for a, name in aggregates.items()]
-        columns = [(name, e) for e, name in keys.items()] + [(name, e) for e, name in values.items()]
+        edges = {name: self._session_edge(e, keys, carried, values) for e, name in keys.items() if _is_session(e)}
+        columns = [(name, e) for e, name in keys.items() if name not in edges]
+        columns += [(name, e) for e, name in values.items()]
         below = self.computed(rows, [*columns, *((name, _own(name)) for name in carried)])
+        if edges:
+            below = Windowed(below, tuple(edges.items()))
         grouped: Finish = Grouped(below, (*keys.values(), *carried), tuple(computed))
         known: dict[Expression, Expression] = {a: _own(name, a) for a, name in aggregates.items()}
         known |= {key: _own(keys[_put(key, replaced)], key) for key in (*node.keys, *around)}
@@ -187,6 +193,16 @@ class Apart(FromRows):
             grouped, having = self.attached(grouped, _put_outermost(node.having, known))
             grouped = Kept(grouped, qualified(having))
         return grouped, {name: _put_outermost(e, known) for name, e in node.columns}
+
+    def _session_edge(
+        self, e: Expression, keys: Mapping[Expression, str], carried: tuple[str, ...], values: dict[Expression, str]
+    ) -> WindowCall:
+        """A session is among the rows that agree in all other keys."""
+        assert isinstance(e, WindowCall)
+        time = _own(values.setdefault(e.args[0], self.name("v")), e.args[0])
+        others = (_own(name, key) for key, name in keys.items() if not _is_session(key))
+        apart = (*others, *(_own(name) for name in carried))
+        return replace(e, args=(time,), partition=apart, order=(time,), directions=(Direction(False, True),))
 
     def _before_groups(
         self, node: GroupBy, rows: Finish, parts: Sequence[Expression]
@@ -297,6 +313,11 @@ class Apart(FromRows):
             within = Comparison("<=", nth, Arithmetic("+", node.limit, after, BIGINT))
             conditions.append(disjunction([IsNull(node.limit), within]))
         return Kept(Windowed(rows, ((place, call),)), conjunction(conditions))
+
+
+def _is_session(e: Expression) -> bool:
+    """Whether it is an edge of a session."""
+    return isinstance(e, WindowCall) and e.function in SESSION_EDGES
 
 
 def _own(name: str, e: Expression | None = None) -> ColumnRef:

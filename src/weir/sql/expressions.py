@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -55,7 +56,7 @@ from weir.sql.forms import FORMS, SYNTAX
 from weir.sql.long_lists import Lists
 from weir.sql.position import refuse, start_of
 from weir.sql.refusals import REFUSED_NODES, refused
-from weir.sql.row_sets import aggregate, in_query, row_set_methods
+from weir.sql.row_sets import aggregate, grouping_call, in_query, row_set_methods
 from weir.sql.scope import NameFaultError, Scope
 from weir.sql.sets import SMALL, list_parameter, long_lists
 from weir.sql.types import MismatchError
@@ -64,7 +65,9 @@ from weir.sql.windows import read_unit
 _Operators = dict[type[exp.Expr], str]
 _COMPARISONS: _Operators = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: _Operators = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED, *FORMS}))
+STRETCHES = ("window", "session_window")  # functions whose value is a pair of times
+GROUPING = ("grouping", "grouping_id")  # functions of the keys that a set of GROUP BY leaves out
+_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED, *FORMS, *STRETCHES, *GROUPING}))
 _INT32_MAX = 2**31 - 1
 
 _RANKED_WITH_TEXTS = (exp.Add, exp.Sub, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
@@ -72,6 +75,14 @@ _SHOWN: _Operators = {exp.RegexpLike: "RLIKE", exp.DPipe: "||", exp.Extract: "EX
 _TRUE_WORDS, _FALSE_WORDS = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 _Argument = exp.Expr | Expression | None  # of a call: still to be lowered, lowered, or left out
+
+
+class Stretch(NamedTuple):
+    """What `window(…)` or `session_window(…)` means in a SELECT."""
+
+    word: str
+    begin: Expression
+    end: Expression
 
 
 class Expressions:
@@ -94,7 +105,7 @@ class Expressions:
         self.aliases: Mapping[str, Expression] = {}  # names of the select list, where they may be used
         self.aliases_first = False  # whether they come before columns, as in ORDER BY
         self.windows: Mapping[str, exp.Window] = {}  # what the WINDOW clause names
-        self.stretch: tuple[Expression, Expression] | None = None  # begin and end of what window(…) means
+        self.stretch: Stretch | None = None  # what window(…) means
         self.subquery: Callable[[exp.Expr], tuple[Node, tuple[Column, ...]]] = self._no_query
         self.depth = 0
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
@@ -244,7 +255,7 @@ class Expressions:
         if node.args.get("db") is not None:
             return self._path([part.name for part in node.parts])
         name, qualifier = node.name, node.table or None
-        if self.stretch is not None and (qualifier or name).lower() == "window":
+        if self.stretch is not None and (qualifier or name).lower() == self.stretch.word:
             return self._edge_of_window(node, name if qualifier else "")
         named = qualifier is None and name.lower() in self.aliases
         if named and (self.aliases_first or not self.scope.has(name)):
@@ -262,7 +273,7 @@ class Expressions:
         return found
 
     def _dot(self, node: exp.Expr, wanted: DataType | None) -> Expression:
-        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in STRETCHES:
             return self._of_window(node, wanted)
         return payloads.field(self.lower(node.this), node.expression.name)
 
@@ -274,13 +285,14 @@ class Expressions:
         """window.start or window.end."""
         assert self.stretch is not None
         if edge.lower() not in ("start", "end"):
-            raise self.fail("window is a pair of times", node, "write window.start and window.end")
-        return self.stretch[edge.lower() == "end"]
+            word = self.stretch.word
+            raise self.fail(f"{word} is a pair of times", node, f"write {word}.start and {word}.end")
+        return self.stretch.end if edge.lower() == "end" else self.stretch.begin
 
     def _of_window(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         """window(…).start"""
         call = node.this
-        if self.stretch is None or not (isinstance(call, exp.Anonymous) and call.name.lower() == "window"):
+        if self.stretch is None or not (isinstance(call, exp.Anonymous) and call.name.lower() == self.stretch.word):
             raise self.refused(node)
         return self._edge_of_window(node, node.expression.name)
 
@@ -432,10 +444,10 @@ class Expressions:
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         if node.name.lower() in payloads.OTHERS:
             return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
-        if self.stretch is not None and node.name.lower() == "window":
-            if not isinstance(node.parent, exp.Group):
-                return self._edge_of_window(node, "")
-            return self.stretch[0]
+        if self.stretch is not None and node.name.lower() == self.stretch.word:
+            return self._edge_of_window(node, "")
+        if node.name.lower() in GROUPING:
+            return grouping_call(self, node)
         form, signature = FORMS.get(node.name.lower()), NAMED.get(node.name.lower())
         if form is not None:
             return form(self, node.expressions, node, wanted)

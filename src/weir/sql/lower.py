@@ -25,13 +25,14 @@ from weir.algebra.schema import BIGINT, INTERVAL, NULL, TIMESTAMP, Catalog, Colu
 from weir.errors import did_you_mean
 from weir.settings import Settings
 from weir.sql import types
-from weir.sql.expressions import Expressions
+from weir.sql.expressions import Expressions, Stretch
 from weir.sql.from_clause import FromClause, columns_named
+from weir.sql.grouping_sets import Keys, expanded, is_grouping, keys_of
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
-from weir.sql.time_windows import calls_in, time_window
+from weir.sql.time_windows import calls_in, is_session, time_window
 from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
 
@@ -282,7 +283,7 @@ class _Lowering:
         if window is not None:
             stretch = time_window(self.expressions, window, self.number)
             self._refuse_other_windows(node, window)
-            self.expressions.stretch = stretch.begin, stretch.end
+            self.expressions.stretch = Stretch(window.name.lower(), stretch.begin, stretch.end)
             inputs, conditions = (*inputs, *stretch.sources), [*conditions, *stretch.conditions]
         predicate = fold_one(nodes.conjunction(conditions)) if conditions else None
         child: Node
@@ -530,15 +531,18 @@ class _Lowering:
         group, having = node.args.get("group"), node.args.get("having")
         all_columns = (*columns, *((f"_order{k}", e) for k, e in enumerate(hidden)))
         has_aggregate = any(isinstance(p, Aggregate) for _, e in all_columns for p in walk(e))
+        if group is None:
+            self._refuse_session(node)
         if group is None and not has_aggregate and having is None:
             return nodes.Project(child, all_columns)
-        keys = self._keys(group, node, columns) if group is not None else ()
+        given = self._keys(group, node, columns) if group is not None else Keys(())
+        keys = given.keys
         condition: Expression | None = None
         if having is not None:
             self.expressions.aliases = {name.lower(): e for name, e in columns}
             condition = self.expressions.condition(having.this, "HAVING")
             self.expressions.aliases = {}
-            if any(isinstance(p, WindowCall) for p in walk(condition)):
+            if any(isinstance(p, WindowCall) and not is_session(p) for p in walk(condition)):
                 raise self.fail(
                     "a window function cannot be used in HAVING", having, "put the query into FROM and use WHERE"
                 )
@@ -550,37 +554,66 @@ class _Lowering:
         items = [*_items(node, columns), *([beside] * len(hidden) if beside is not None else [])]
         for (_, e), item in zip(all_columns, items, strict=True):
             self._check_grouped(e, keys, item)
-        return nodes.GroupBy(child, keys, all_columns, condition)
+        over_groups = [(e, item) for (_, e), item in zip(all_columns, items, strict=True)]
+        over_groups += [] if condition is None else [(condition, having)]
+        if given.sets is None:
+            self._refuse_grouping(over_groups)
+            return nodes.GroupBy(child, keys, all_columns, condition)
+        sets = expanded(self.expressions, given, child, over_groups, self.number())
+        put = tuple((name, sets.of(e)) for name, e in all_columns)
+        return nodes.GroupBy(sets.child, sets.keys, put, None if condition is None else sets.of(condition))
 
-    def _keys(
-        self, group: exp.Expr, node: exp.Select, columns: Sequence[tuple[str, Expression]]
-    ) -> tuple[Expression, ...]:
+    def _refuse_session(self, node: exp.Select) -> None:
+        stretch = self.expressions.stretch
+        if stretch is not None and is_session(stretch.begin):
+            raise self.fail("session_window() is a key of GROUP BY", next(calls_in(node)), "add GROUP BY")
+
+    def _refuse_grouping(self, over_groups: Sequence[tuple[Expression, exp.Expr]]) -> None:
+        for e, item in over_groups:
+            call = next((p for p in walk(e) if isinstance(p, Aggregate) and is_grouping(p)), None)
+            if call is not None:
+                hint = "write GROUP BY ROLLUP(…), CUBE(…) or GROUPING SETS (…)"
+                raise self.fail(f"{call.function}() needs sets of keys", item, hint)
+
+    def _keys(self, group: exp.Expr, node: exp.Select, columns: Sequence[tuple[str, Expression]]) -> Keys:
+        stretch = self.expressions.stretch
         if group.args.get("all") is True:
             self.only(group, {"all"})
             shown = [e for _, e in columns]
             found = tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
             for key in found:
                 self._check_key(key, group)
-            return found
-        self.only(group, {"expressions"})
-        self.expressions.aliases = {name.lower(): e for name, e in columns}
-        keys: list[Expression] = []
-        for item in group.expressions:
-            if isinstance(item, exp.Literal) and not item.is_string:
-                if not (item.this.isascii() and item.this.isdigit()) or not 1 <= int(item.this[:9]) <= len(columns):
-                    raise self.fail(
-                        f"GROUP BY {item.this[:20]} points at no column of the answer (1 to {len(columns)})", item
-                    )
-                key = columns[int(item.this) - 1][1]
-            else:
-                key = self.expressions.value(item)
-            if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
-                raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
-            self._check_key(key, item)
-            if key not in keys:
-                keys.append(key)
-        self.expressions.aliases = {}
-        return tuple(keys)
+            keys = Keys(found)
+        else:
+            self.only(group, {"expressions", "grouping_sets", "rollup", "cube"})
+            self.expressions.aliases = {name.lower(): e for name, e in columns}
+            keys = keys_of(self.expressions, group, lambda item: self._key(item, columns))
+            self.expressions.aliases = {}
+        if stretch is None or not is_session(stretch.begin):
+            return keys
+        if stretch.begin not in keys.keys:
+            raise self.fail("session_window() is a key of GROUP BY", group, "add it there")
+        if keys.sets is not None:
+            raise self.fail("session_window() beside ROLLUP, CUBE or GROUPING SETS is not part of the language", group)
+        place = keys.keys.index(stretch.begin) + 1
+        return Keys((*keys.keys[:place], stretch.end, *keys.keys[place:]))
+
+    def _key(self, item: exp.Expr, columns: Sequence[tuple[str, Expression]]) -> Expression:
+        stretch = self.expressions.stretch
+        if isinstance(item, exp.Literal) and not item.is_string:
+            if not (item.this.isascii() and item.this.isdigit()) or not 1 <= int(item.this[:9]) <= len(columns):
+                raise self.fail(
+                    f"GROUP BY {item.this[:20]} points at no column of the answer (1 to {len(columns)})", item
+                )
+            key = columns[int(item.this) - 1][1]
+        elif stretch is not None and isinstance(item, exp.Anonymous) and item.name.lower() == stretch.word:
+            return stretch.begin
+        else:
+            key = self.expressions.value(item)
+        if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
+            raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
+        self._check_key(key, item)
+        return key
 
     def _check_key(self, key: Expression, item: exp.Expr) -> None:
         if key.type.kind is Kind.INTERVAL:

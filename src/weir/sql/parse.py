@@ -43,7 +43,8 @@ _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, 
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
 
 
-_OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES})
+_OF_GROUPS = ("grouping", "grouping_id")
+_OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES, *_OF_GROUPS})
 _WITH_WORDS = ("EXTRACT", "TRIM", "OVERLAY")  # among their arguments
 
 

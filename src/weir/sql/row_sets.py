@@ -34,7 +34,7 @@ from weir.algebra.nodes import (
     WindowCall,
     walk,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, Column, DataType, Kind, Stream
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, TINYINT, Column, DataType, Kind, Stream
 from weir.sql import types
 from weir.sql.literals import UNITS_US
 
@@ -168,6 +168,15 @@ def _aggregated_rows(e: Expressions, around: _Around, over: bool) -> Expression:
         raise e.fail(f"{said}() takes no WITHIN GROUP", around.order, "leave it out")
     found = Aggregate(function.name, args, distinct, type_, condition, order, directions, parameter)
     return _ordered_by_time(e, found) if function.in_order and not distinct and not over else found
+
+
+def grouping_call(e: Expressions, node: exp.Expr) -> Expression:
+    """grouping(x) or grouping_id(…), which stand for themselves until the sets of GROUP BY are known."""
+    name = node.name.lower()
+    if name == "grouping" and len(node.expressions) != 1:
+        raise e.fail(f"grouping() takes 1 argument, got {len(node.expressions)}", node)
+    args = tuple(e.value(arg) for arg in node.expressions)
+    return Aggregate(name, args, False, TINYINT if name == "grouping" else BIGINT)
 
 
 def _is_star(node: exp.Expr) -> bool:
