@@ -132,6 +132,11 @@ class FinishDraft(Draft):
             sources.append(new)
             if "SEMI" not in join and "ANTI" not in join:
                 visible = [*visible, new]
+        if depth > 0 and self.rng.random() < 0.12:
+            item, new = self.lateral(visible)
+            text += self.rng.choice((f", {item}", f" CROSS JOIN {item}", f" LEFT JOIN {item} ON TRUE"))
+            sources.append(new)
+            visible = [*visible, new]
         phrases = self.phrases(visible)
         conditions = [phrases.predicate(2)] if self.rng.random() < 0.4 else []
         if depth > 0 and self.rng.random() < 0.35:
@@ -140,6 +145,25 @@ class FinishDraft(Draft):
         if conditions:
             text += f" WHERE {self.rng.choice((' AND ', ' AND ', ' OR ')).join(f'({c})' for c in conditions)}"
         return phrases, text
+
+    def lateral(self, visible: Sequence[Source]) -> tuple[str, Source]:
+        """A query in FROM that looks at a source before it; its rows are decided, whatever engine looks for them."""
+        self.uses.add("lateral")
+        outer = self.rng.choice(list(visible))
+        inner = Source(self.name("s"), self.rng.choice(list(self.catalog.streams.values())))
+        pairs = self.pairs(self.phrases([outer, inner]), outer, inner, lambda t: t.kind in MEETING, same=True)
+        where = f" WHERE {' = '.join(self.rng.choice(pairs))}" if pairs else ""
+        column, type_ = self.rng.choice(Phrases(self.rng, [inner], params=self.params).columns())
+        first, second = self.name("y"), self.name("y")
+        item = self.from_item(inner)
+        if self.rng.random() < 0.5:
+            query = f"SELECT max({column}) AS {first}, count(*) AS {second} FROM {item}{where}"
+            columns = (Column(first, type_), Column(second, BIGINT))
+        else:
+            query = f"SELECT DISTINCT {column} AS {first} FROM {item}{where} ORDER BY 1 LIMIT {self.rng.randint(1, 3)}"
+            columns = (Column(first, type_),)
+        alias = self.name("s")
+        return f"LATERAL ({query}) {alias}", Source(alias, Table(self.name("q"), columns, first))
 
     def met(self, visible: Sequence[Source], new: Source) -> str:
         """ON, or USING where one source is left of the join and has a column of the same name and type."""
@@ -192,7 +216,16 @@ class FinishDraft(Draft):
         if "in" in kind.split():
             if not pairs:
                 return f"EXISTS (SELECT * {body})"
+            if len(pairs) > 1 and self.rng.random() < 0.3:
+                self.uses.add("in subquery of two columns")
+                (a, b), (c, d) = self.rng.sample(pairs, k=2)
+                return f"({a}, {c}) {kind.upper()} (SELECT {b}, {d} {body})"
             a, b = self.rng.choice(pairs)
+            if self.rng.random() < 0.2:
+                self.uses.add("union in subquery")
+                more = self.from_item(Source(self.name("s"), inner.relation))
+                column = b.rpartition(".")[2]
+                return f"{a} {kind.upper()} (SELECT {b} {body} UNION SELECT {column} FROM {more})"
             return f"{a} {kind.upper()} (SELECT {b} {body})"
         if kind == "count" or not pairs:
             return f"(SELECT count(*) {body}) {self.rng.choice(('>', '<=', '='))} {self.rng.randint(0, 3)}"

@@ -34,7 +34,8 @@ ALWAYS = """
     | count | count distinct | count distinct two | count_if | min max | sum | avg | stddev variance | collect_list
     | collect_set | listagg | percentile | percentile_approx | bool_and or | row_number | rank
     | ntile | lag lead | first_value last_value | percent_rank cume_dist | aggregate over partition
-    | aggregate over peers | range frame | rows frame | window of time | session window | rollup | cube | grouping sets
+    | aggregate over peers | range frame | rows frame | window of time | session window
+    | lateral | in subquery of two columns | union in subquery | rollup | cube | grouping sets
     | using | star
 """
 

@@ -273,7 +273,10 @@ def _subquery_text(e: nodes.Subquery, names: Names) -> tuple[str, int]:
     text = f"({node_sql(e.query, names)})"
     if e.kind == "exists":
         return f"EXISTS {text}", _ATOM
-    return (text, _ATOM) if e.arg is None else (f"{_inside(e.arg, _ADD, names)} IN {text}", _COMPARE)
+    if not e.args:
+        return text, _ATOM
+    args = [_inside(arg, _ADD, names) for arg in e.args]
+    return f"{args[0] if len(args) == 1 else '(' + ', '.join(args) + ')'} IN {text}", _COMPARE
 
 
 def _side(e: Expression, names: Names) -> str:
@@ -435,7 +438,7 @@ def _source_text(node: Node, names: Names) -> str:
 
 
 def _derived_text(node: nodes.Derived, names: Names) -> str:
-    text = f"({node_sql(node.child, names)}) {quoted(names[node.source])}"
+    text = f"{'LATERAL ' if node.lateral else ''}({node_sql(node.child, names)}) {quoted(names[node.source])}"
     outside = [c.name for c in node.columns]
     return text if outside == output_names(node.child) else f"{text}({', '.join(quoted(n) for n in outside)})"
 

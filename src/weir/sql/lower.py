@@ -66,6 +66,7 @@ class _With:
     query: exp.Expr
     names: Mapping[str, _With]
     columns: tuple[exp.Identifier, ...]
+    outer: Scope | None  # of the query around a subquery that has the WITH
 
 
 class _Lowering:
@@ -121,7 +122,7 @@ class _Lowering:
             )
         before = self.named
         for clause in around:
-            self._with(clause)
+            self._with(clause, outer)
         if isinstance(node, exp.Select):
             root, output = self._select(node, outer)
         elif isinstance(node, exp.SetOperation):
@@ -137,7 +138,7 @@ class _Lowering:
         self.named = before
         return root, output
 
-    def _with(self, node: exp.Expr) -> None:
+    def _with(self, node: exp.Expr, outer: Scope | None) -> None:
         """Have the names of a WITH clause mean what it says, from here on."""
         clause = node.args.get("with_")
         if clause is None:
@@ -148,7 +149,7 @@ class _Lowering:
             self.only(one, {"this", "alias"})
             alias = one.args["alias"]
             self.only(alias, {"this", "columns"})
-            known = _With(one.this, self.named, tuple(alias.args.get("columns") or ()))
+            known = _With(one.this, self.named, tuple(alias.args.get("columns") or ()), outer)
             self.named = {**self.named, alias.name.lower(): known}
 
     def _set_operation(
@@ -156,7 +157,7 @@ class _Lowering:
     ) -> tuple[Node, tuple[Column, ...]]:
         self.only(node, {"this", "expression", "distinct"} | _ENDING)
         before = self.named
-        self._with(node)
+        self._with(node, outer)
         kind = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}[type(node)]
         left, left_output = self._statement(node.this, level + 1, outer)
         right, right_output = self._statement(node.expression, level + 1, outer)
@@ -266,7 +267,7 @@ class _Lowering:
     def _select(self, node: exp.Select, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
         self.only(node, _SELECT_PARTS)
         before = self.named
-        self._with(node)
+        self._with(node, outer)
         scope = Scope(outer=outer)
         kept = self.expressions.enter(scope, node)
         if node.args.get("from_") is None:
@@ -413,7 +414,7 @@ class _Lowering:
             inner = node.copy()
             for part in ("alias", "joins"):
                 inner.set(part, None)
-            return self._statement(inner, 1, None)
+            return self._statement(inner, 1, outer)
         if self.deep == NAMES_DEEP_MAX:
             raise self.fail(
                 f"more than {NAMES_DEEP_MAX} names of WITH and views stand for one another", node, "split the query"
@@ -430,7 +431,7 @@ class _Lowering:
             return self._view(node)
         known = self.named[node.name.lower()]
         before, self.named = self.named, known.names
-        root, output = self._statement(known.query, 1, None)
+        root, output = self._statement(known.query, 1, known.outer)
         self.named = before
         if known.columns:
             if len(known.columns) != len(output):
@@ -546,9 +547,6 @@ class _Lowering:
                 raise self.fail(
                     "a window function cannot be used in HAVING", having, "put the query into FROM and use WHERE"
                 )
-            in_having = any(isinstance(p, Aggregate) for p in walk(condition))
-            if group is None and not has_aggregate and not in_having:
-                raise self.fail("HAVING needs GROUP BY or an aggregate", having, "use WHERE for conditions on rows")
             self._check_grouped(condition, keys, having)
         beside = node.args.get("order") or node.args.get("qualify")  # what the hidden columns are of
         items = [*_items(node, columns), *([beside] * len(hidden) if beside is not None else [])]

@@ -412,7 +412,7 @@ def _edge(e: Expressions, spec: exp.Expr, which: str, unit: str, order: Sequence
 def _scalar(e: Expressions, node: exp.Expr) -> Expression:
     query, output = e.subquery(node)
     _one_column(e, output, node)
-    return Subquery("scalar", query, None, output[0].type)
+    return Subquery("scalar", query, (), output[0].type)
 
 
 def _one_column(e: Expressions, output: Sequence[Column], node: exp.Expr) -> None:
@@ -427,7 +427,7 @@ def _exists(e: Expressions, node: exp.Expr) -> Expression:
     query, _ = e.subquery(inner)
     if isinstance(query, Ordered) and query.offset is None and _is_positive(query.limit):
         query = query.child  # whether there is a row does not depend on how many are shown
-    return Subquery("exists", query, None, BOOLEAN)
+    return Subquery("exists", query, (), BOOLEAN)
 
 
 def _is_positive(limit: Literal | Param | None) -> bool:
@@ -435,18 +435,22 @@ def _is_positive(limit: Literal | Param | None) -> bool:
 
 
 def in_query(e: Expressions, node: exp.Expr) -> Expression:
-    """x IN (SELECT …)."""
+    """x IN (SELECT …), (x, y) IN (SELECT …)."""
     arg: exp.Expr = node.this
     while isinstance(arg, exp.Paren):
         arg = arg.this
-    if isinstance(arg, exp.Tuple):
-        raise e.fail("a list in front of IN (SELECT …) is not part of the language", node, "use EXISTS")
+    given = arg.expressions if isinstance(arg, exp.Tuple) else [arg]
     query, output = e.subquery(node.args["query"])
-    _one_column(e, output, node.args["query"])
-    left = e.lower(arg, output[0].type)
-    value = ColumnRef(-1, output[0].name, output[0].type)
-    a, _ = types.align(left, value)
-    return Subquery("in", query, a, BOOLEAN)
+    if len(given) == 1:
+        _one_column(e, output, node.args["query"])
+    if len(output) != len(given):
+        raise e.fail(f"IN compares {len(given)} values with a subquery of {len(output)} columns", node.args["query"])
+    args: list[Expression] = []
+    for part, column in zip(given, output, strict=True):
+        left = e.lower(part, column.type)
+        aligned, _ = types.align(left, ColumnRef(-1, column.name, column.type))
+        args.append(aligned)
+    return Subquery("in", query, tuple(args), BOOLEAN)
 
 
 def _ordered_by_time(e: Expressions, found: Aggregate) -> Aggregate:

@@ -90,6 +90,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Subquery: _TAIL | {"alias", "with_", "joins"},
     exp.Join: frozenset({"on", "using", "kind", "side", "method"}),
     exp.Table: frozenset({"alias", "joins"}),
+    exp.Lateral: frozenset({"alias"}),
     exp.Group: frozenset({"expressions", "all", "grouping_sets", "rollup", "cube"}),
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"alias"}),
