@@ -301,7 +301,7 @@ class FinishDraft(Draft):
         text = f"SELECT {listed} {body}"
         if keys:
             self.uses.add("group by")
-            roll = 0.9 if spans or sessions else self.rng.random()
+            roll = 0.5 if sessions else 0.9 if spans else self.rng.random()
             named = ", ".join(
                 str(i + 1) if roll < 0.15 else key if roll < 0.9 else columns[i][0] for i, (key, _) in enumerate(keys)
             )

@@ -206,6 +206,11 @@ def _call_text(e: nodes.Call, names: Names) -> str:
 
 
 def _aggregate_text(e: nodes.Aggregate, names: Names) -> str:
+    if isinstance(e.parameter, tuple):  # a percentage, and whether the order is descending
+        share, descending = e.parameter
+        order = _text(e.args[0], names)[0] + (" DESC" if descending else "")
+        text = f"{e.function}({share!r}) WITHIN GROUP (ORDER BY {order})"
+        return text if e.filter is None else f"{text} FILTER (WHERE {_text(e.filter, names)[0]})"
     args = _arguments_text(e.function, e.args, e.parameter, names)
     text = f"{e.function}({'DISTINCT ' if e.distinct else ''}{args})"
     if e.parameter is True:

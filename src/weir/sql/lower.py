@@ -512,16 +512,34 @@ class _Lowering:
 
     def _starred(self, item: exp.Expr, scope: Scope) -> list[tuple[str, Expression]]:
         star = item if isinstance(item, exp.Star) else item.this
-        self.only(star, set())
+        self.only(star, {"except_"})
+        found: list[tuple[str, Expression]]
         if isinstance(item, exp.Star):
             if not scope.sources:
                 raise self.fail("* needs FROM", item, "name a stream")
-            return scope.star()
-        try:
-            source = scope.source(item.args["table"].name)
-        except NameFaultError as e:
-            raise self.fail(str(e), item, e.hint) from None
-        return [(c.name, source.ref(c)) for c in source.relation.columns]
+            found = scope.star()
+        else:
+            try:
+                source = scope.source(item.args["table"].name)
+            except NameFaultError as e:
+                raise self.fail(str(e), item, e.hint) from None
+            found = [(c.name, source.ref(c)) for c in source.relation.columns]
+        for name in star.args.get("except_") or ():
+            found = self._left_out(name, found)
+        if not found:
+            raise self.fail("* EXCEPT leaves out all columns", item)
+        return found
+
+    def _left_out(self, name: exp.Expr, found: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+        """The columns of * without one that EXCEPT names."""
+        kept = [(n, e) for n, e in found if n.lower() != name.name.lower()]
+        if len(kept) == len(found) or (isinstance(name, exp.Column) and name.table):
+            known = [n for n, _ in found]
+            hint = did_you_mean(name.name, known) or f"columns: {', '.join(known[:40])}"
+            raise self.fail(f"* EXCEPT names '{name.name}', which is no column of *", name, hint)
+        if len(kept) < len(found) - 1:
+            raise self.fail(f"* EXCEPT: column '{name.name}' is ambiguous", name)
+        return kept
 
     # Groups.
 

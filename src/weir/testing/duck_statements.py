@@ -236,11 +236,11 @@ class Statements:
             found: list[Named]
             if isinstance(item, exp.Star):
                 known_parts(item)
-                found = list(scope.joined.shown)
+                found = _without(item, scope.joined.shown)
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 source = scope.source(item.table)
                 assert source is not None, f"there is no source {item.table}"
-                found = list(source.columns)
+                found = _without(item.this, source.columns)
             elif isinstance(item, exp.Alias):
                 known_parts(item)
                 found = [(item.alias, scalars.translate(item.this))]
@@ -251,6 +251,12 @@ class Statements:
             items += found
             parts += [item if len(found) == 1 and not item.is_star else None] * len(found)
         return items, parts
+
+
+def _without(star: exp.Expr, columns: Sequence[Named]) -> list[Named]:
+    """The columns of * without those that EXCEPT names."""
+    gone = {name.name.lower() for name in star.args.get("except_") or []}
+    return [(name, scalar) for name, scalar in columns if name.lower() not in gone]
 
 
 def _order(node: exp.Expr) -> list[exp.Ordered]:

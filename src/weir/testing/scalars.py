@@ -91,6 +91,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Join: frozenset({"on", "using", "kind", "side", "method"}),
     exp.Table: frozenset({"alias", "joins"}),
     exp.Lateral: frozenset({"alias"}),
+    exp.Star: frozenset({"except_"}),
     exp.Group: frozenset({"expressions", "all", "grouping_sets", "rollup", "cube"}),
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"alias"}),
