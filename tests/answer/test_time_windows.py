@@ -58,6 +58,8 @@ def w(tmp_path: Path, rows: dict[str, pa.Table]) -> weir.Weir:
         "QUALIFY rank() OVER (ORDER BY n DESC) = 1",
         "SELECT window(ts, '5 minutes').start AS s, x FROM t WHERE k = 1",
         "SELECT k, count(*) AS n FROM t GROUP BY ALL BEGIN NOW - 300 END NOW",
+        "SELECT window, count(*) AS n FROM t GROUP BY window(ts, '1 minute')",
+        "SELECT window(ts, '1 minute', '20 seconds') AS w, k, count(*) AS n FROM t GROUP BY w, k",
         "SELECT session_window.start AS s, session_window.end AS e, count(*) AS n FROM t "
         "GROUP BY session_window(ts, '10 seconds')",
         "SELECT k, session_window(ts, '20 seconds').start AS s, sum(x) AS x FROM t WHERE x <> 0 "
@@ -131,7 +133,7 @@ def test_first_and_last_are_by_time_in_a_session(w: weir.Weir, rows: dict[str, p
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT window(ts, '1 minute') AS w FROM t", "write window.start and window.end"),
+        ("SELECT window.middle FROM t GROUP BY window(ts, '1 minute')", "write window.start and window.end"),
         ("SELECT count(*) FROM t GROUP BY window(x, '1 minute')", "takes a timestamp, got bigint"),
         ("SELECT count(*) FROM t GROUP BY window(ts)", "a time, a length"),
         ("SELECT count(*) FROM t GROUP BY window(ts, 'soon')", "is no length of time"),

@@ -120,8 +120,8 @@ def _number_itself(types: Sequence[DataType]) -> DataType:
 
 
 def _listed(types: Sequence[DataType]) -> DataType:
-    if types[0].kind in (Kind.PAYLOAD, Kind.INTERVAL):
-        raise MisfitError(f"a number, a text, a boolean or a time, got {types[0]}")
+    if types[0].kind is Kind.INTERVAL:
+        raise MisfitError("an interval; list the two times instead")
     return schema.array(types[0])
 
 

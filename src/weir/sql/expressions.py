@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
+from weir.algebra.array_functions import BOTH
 from weir.algebra.fold import fold, fold_one
 from weir.algebra.functions import NAMED, SIGNATURES
 from weir.algebra.nodes import (
@@ -25,6 +26,7 @@ from weir.algebra.nodes import (
     ColumnRef,
     Comparison,
     Expression,
+    Field,
     IsNull,
     Like,
     Literal,
@@ -83,6 +85,12 @@ class Stretch(NamedTuple):
     word: str
     begin: Expression
     end: Expression
+
+    @property
+    def whole(self) -> Expression:
+        """The pair of times as a value."""
+        args = (Literal("start", STRING), self.begin, Literal("end", STRING), self.end)
+        return Call("named_struct", args, SIGNATURES["named_struct"].type_of(args))
 
 
 class Expressions:
@@ -284,6 +292,8 @@ class Expressions:
     def _edge_of_window(self, node: exp.Expr, edge: str) -> Expression:
         """window.start or window.end."""
         assert self.stretch is not None
+        if not edge:
+            return self.stretch.whole
         if edge.lower() not in ("start", "end"):
             word = self.stretch.word
             raise self.fail(f"{word} is a pair of times", node, f"write {word}.start and {word}.end")
@@ -448,6 +458,12 @@ class Expressions:
             return self._edge_of_window(node, "")
         if node.name.lower() in GROUPING:
             return grouping_call(self, node)
+        if node.name.lower() in BOTH and node.expressions:
+            return self._text_or_array(node, wanted)
+        if node.name.lower() == "struct":
+            return self._struct(node)
+        if node.name.lower() == "concat_ws":
+            return self._joined_with(node, wanted)
         form, signature = FORMS.get(node.name.lower()), NAMED.get(node.name.lower())
         if form is not None:
             return form(self, node.expressions, node, wanted)
@@ -456,6 +472,39 @@ class Expressions:
         if signature is None:
             raise self.refused(node)
         return self.call(signature, node.expressions, node, wanted)
+
+    def _text_or_array(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        """reverse and concat take texts or arrays."""
+        name = node.name.lower()
+        first = self.lower(node.expressions[0], STRING)
+        if first.type.kind is Kind.PAYLOAD:
+            return self.call(SIGNATURES[BOTH[name]], [first, *node.expressions[1:]], node, None)
+        return self.call(SIGNATURES[name], node.expressions, node, wanted)
+
+    def _joined_with(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        """concat_ws takes texts, and arrays of texts, whose elements stand for themselves."""
+        args: list[_Argument] = list(node.expressions)
+        for place, part in enumerate(node.expressions):
+            e = self.lower(part, STRING) if place else None
+            if e is None or e.type.variant != "array":
+                continue
+            joined = self.call(SIGNATURES["array_join"], [e, node.expressions[0]], node, None)
+            known = self.call(SIGNATURES["array_compact"], [e], node, None)
+            count = self.call(SIGNATURES["array_size"], [known], node, None)
+            some = Comparison(">", count, Literal(0, BIGINT))
+            args[place] = Call("case", (some, joined, Literal(None, STRING)), STRING)
+        return self.call(SIGNATURES["concat_ws"], args, node, wanted)
+
+    def _struct(self, node: exp.Expr) -> Expression:
+        """struct(a, x AS b, c + 1) is named_struct('a', a, 'b', x, 'col3', c + 1)."""
+        if not node.expressions:
+            raise self.fail("struct() takes 1 or more arguments, got 0", node)
+        args: list[Expression] = []
+        for place, part in enumerate(node.expressions):
+            e = self.value(part.this if isinstance(part, exp.Alias) else part)
+            own = e.name if isinstance(e, (ColumnRef, Field)) else f"col{place + 1}"
+            args += [Literal(part.alias if isinstance(part, exp.Alias) else own, STRING), e]
+        return self.call(SIGNATURES["named_struct"], args, node, None)
 
     def _joined_texts(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         """`a || b || c`; sqlglot nests it to the left."""

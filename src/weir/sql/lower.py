@@ -506,7 +506,9 @@ class _Lowering:
             alias = item.alias if isinstance(item, exp.Alias) else ""
             if alias and any(chosen and alias.lower() == name.lower() for name, _, chosen in listed):
                 raise self.fail(f"two columns of the answer are called '{alias}'", item.args["alias"], "rename one")
-            listed.append((alias or _default_name(e, len(listed)), e, bool(alias)))
+            stretch = self.expressions.stretch
+            own = stretch.word if stretch is not None and e == stretch.whole else _default_name(e, len(listed))
+            listed.append((alias or own, e, bool(alias)))
         self.expressions.aliases = {}
         return _unique(listed)
 
@@ -595,7 +597,8 @@ class _Lowering:
         stretch = self.expressions.stretch
         if group.args.get("all") is True:
             self.only(group, {"all"})
-            shown = [e for _, e in columns]
+            whole = None if stretch is None else stretch.whole
+            shown = [stretch.begin if stretch is not None and e == whole else e for _, e in columns]
             found = tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
             for key in found:
                 self._check_key(key, group)
@@ -626,6 +629,8 @@ class _Lowering:
             return stretch.begin
         else:
             key = self.expressions.value(item)
+        if stretch is not None and key == stretch.whole:
+            return stretch.begin
         if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
             raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
         self._check_key(key, item)

@@ -176,7 +176,7 @@ def _aggregated_rows(e: Expressions, around: _Around, over: bool) -> Expression:
     if function.within_group:
         parameter = (parameter, descending)
     payload = next((arg for arg in args if arg.type.kind is Kind.PAYLOAD), None)
-    if payload is not None and (distinct or function.name == "approx_count_distinct"):
+    if payload is not None and (distinct or function.name in ("approx_count_distinct", "collect_set")):
         raise e.fail(f"{said}() does not compare {types.described(payload)}", around.call, types.TAKE_A_PART)
     condition = None if around.filter is None else e.condition(around.filter, "FILTER")
     for part in (*args, *(() if condition is None else (condition,))):

@@ -187,6 +187,8 @@ class Scalars:
 
     def _column(self, e: exp.Expr) -> Scalar:
         assert isinstance(e, exp.Column)
+        if self.span is not None and not e.table and e.name.lower() in ("window", "session_window"):
+            return self.span
         return self.column(e)
 
     def _interval(self, e: exp.Expr) -> Scalar:
