@@ -75,6 +75,9 @@ def _of_its_type(rng: random.Random, phrases: Phrases, x: str, type_: DataType, 
     if last and exact:
         calls.append(lambda: Part(f"percentile({x}, {_share(rng)})", NULL, "percentile", True))
         calls.append(lambda: Part(f"median({x})", NULL, "percentile", True))
+        within = f"WITHIN GROUP (ORDER BY {x}{rng.choice(('', ' DESC'))})"
+        calls.append(lambda: Part(f"percentile_cont({_share(rng)}) {within}", NULL, "percentile_cont", True))
+        calls.append(lambda: Part(f"percentile_disc({_share(rng)}) {within}", NULL, "percentile_cont"))
     elif last:
         calls.append(lambda: Part(f"sum({x})", NULL, "sum", True))
     return calls

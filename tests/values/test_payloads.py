@@ -45,6 +45,18 @@ def at(values: list[Any] | None, place: int) -> Any:
     return values[place] if values is not None and -len(values) <= place < len(values) else None
 
 
+def keys_of(pairs: list[Any] | None) -> Any:
+    return None if pairs is None else [k for k, _ in pairs]
+
+
+def values_of(pairs: list[Any] | None) -> Any:
+    return None if pairs is None else [v for _, v in pairs]
+
+
+def has_key(pairs: list[Any] | None) -> Any:
+    return None if pairs is None else any(k == "a" for k, _ in pairs)
+
+
 def contains(values: list[Any] | None, wanted: int) -> bool | None:
     if values is None:
         return None
@@ -57,6 +69,9 @@ CASES: list[tuple[DataType, Callable[[ColumnRef], Expression], Callable[[Any], A
     (STRUCT, lambda x: Field(x, "b", STRING), lambda v: None if v is None else v["b"]),
     (STRUCT, lambda x: IsNull(x), lambda v: v is None),
     (STRUCT, lambda x: x, lambda v: v),
+    (MAP, lambda x: Call("map_keys", (x,), array(STRING)), keys_of),
+    (MAP, lambda x: Call("map_values", (x,), array(DOUBLE)), values_of),
+    (MAP, lambda x: Call("map_contains_key", (x, Literal("a", STRING)), BOOLEAN), has_key),
     (XS, lambda x: Element(x, 0, INT), lambda v: at(v, 0)),
     (XS, lambda x: Element(x, 3, INT), lambda v: at(v, 3)),
     (XS, lambda x: Element(x, -2, INT), lambda v: at(v, -2)),

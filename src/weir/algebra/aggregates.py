@@ -33,6 +33,7 @@ class Aggregation:
     takes_star: bool = False
     in_order: bool = False  # its value depends on the order of rows: that of time and arrival if no other is said
     ignores_nulls: bool | None = None  # None: nobody can choose; False: IGNORE NULLS may be said
+    within_group: bool = False  # its argument stands behind WITHIN GROUP (ORDER BY …)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,11 @@ def _average(types: Sequence[DataType]) -> DataType:
     return decimals.average(types[0]) if types[0].kind is Kind.DECIMAL else schema.DOUBLE
 
 
+def _count(types: Sequence[DataType]) -> DataType:
+    _numbers(types)
+    return schema.BIGINT
+
+
 def _whole(types: Sequence[DataType]) -> DataType:
     if types[0].kind not in (Kind.INT, Kind.BIGINT):
         raise MisfitError(f"a whole number, got {types[0]}")
@@ -117,16 +123,16 @@ def _number_itself(types: Sequence[DataType]) -> DataType:
 
 
 def _listed(types: Sequence[DataType]) -> DataType:
-    if types[0].kind in (Kind.PAYLOAD, Kind.INTERVAL):
-        raise MisfitError(f"a number, a text, a boolean or a time, got {types[0]}")
+    if types[0].kind is Kind.INTERVAL:
+        raise MisfitError("an interval; list the two times instead")
     return schema.array(types[0])
 
 
 AGGREGATIONS = (
     Aggregation("count", _always(schema.BIGINT), takes_star=True),
     Aggregation("approx_count_distinct", _always(schema.BIGINT), takes_distinct=False),
-    Aggregation("sum", _sum),
-    Aggregation("avg", _average, also=("mean",)),
+    Aggregation("sum", _sum, also=("try_sum",)),
+    Aggregation("avg", _average, also=("mean", "try_avg")),
     Aggregation("min", _ordered),
     Aggregation("max", _ordered),
     Aggregation("stddev", _numbers, also=("stddev_samp", "std"), takes_distinct=False),
@@ -136,6 +142,14 @@ AGGREGATIONS = (
     Aggregation("corr", _numbers, 2, takes_distinct=False),
     Aggregation("covar_samp", _numbers, 2, takes_distinct=False),
     Aggregation("covar_pop", _numbers, 2, takes_distinct=False),
+    Aggregation("skewness", _numbers, takes_distinct=False),
+    Aggregation("kurtosis", _numbers, takes_distinct=False),
+    Aggregation("regr_count", _count, 2, takes_distinct=False),
+    *(
+        Aggregation(f"regr_{name}", _numbers, 2, takes_distinct=False)
+        for name in ("avgx", "avgy", "sxx", "syy", "sxy", "slope", "intercept", "r2")
+    ),
+    Aggregation("mode", _ordered, takes_distinct=False),
     Aggregation("count_if", _boolean(schema.BIGINT), takes_distinct=False),
     Aggregation("bool_and", _boolean(schema.BOOLEAN), also=("every",)),
     Aggregation("bool_or", _boolean(schema.BOOLEAN), also=("some", "any")),
@@ -152,6 +166,8 @@ AGGREGATIONS = (
     Aggregation("min_by", _ordered_by, 2, takes_distinct=False),
     Aggregation("median", _numbers, takes_distinct=False),
     Aggregation("percentile", _numbers, parameters=("percentage",), takes_distinct=False),
+    Aggregation("percentile_cont", _numbers, parameters=("percentage",), takes_distinct=False, within_group=True),
+    Aggregation("percentile_disc", _numbers, parameters=("percentage",), takes_distinct=False, within_group=True),
     Aggregation(
         "percentile_approx",
         _number_itself,

@@ -197,6 +197,40 @@ def _list(o: _Operands) -> str:
     return f"array_agg({o.args[0]} ORDER BY {o.args[0]} ASC)" + o.also(f"{o.args[0]} IS NOT NULL")
 
 
+def _of_numbers(o: _Operands) -> str:
+    """All values in order, as doubles."""
+    return f"array_agg({_double(o, 0)} ORDER BY {o.args[0]} ASC)" + o.also(f"{o.args[0]} IS NOT NULL")
+
+
+def _double(o: _Operands, place: int) -> str:
+    return f"CAST({o.args[place]} AS DOUBLE)"
+
+
+def _both_known(o: _Operands) -> str:
+    return o.also(f"{o.args[0]} IS NOT NULL AND {o.args[1]} IS NOT NULL")
+
+
+def _regression(name: str) -> Statement:
+    """Of y by x, over the rows in which neither is NULL; a deviation of zero decides as in Spark."""
+
+    def statement(o: _Operands) -> str:
+        y, x, both = _double(o, 0), _double(o, 1), _both_known(o)
+        count, xx, yy = f"count(*){both}", f"var_pop({x}){both}", f"var_pop({y}){both}"
+        xy = f"covar_pop({y}, {x}){both}"
+        slope = f"{xy} / {xx}"
+        squared = f"({xy} / stddev_pop({x}){both} / stddev_pop({y}){both})"
+        if name in ("sxx", "syy", "sxy"):
+            mean = {"sxx": xx, "syy": yy, "sxy": xy}[name]
+            return f"CASE WHEN {count} > 0 THEN {count} * {mean} END"
+        if name == "slope":
+            return f"CASE WHEN {xx} <> 0 THEN {slope} END"
+        if name == "intercept":
+            return f"CASE WHEN {xx} <> 0 THEN avg({y}){both} - {slope} * avg({x}){both} END"
+        return f"CASE WHEN {xx} <> 0 THEN CASE WHEN {yy} = 0 THEN 1.0 ELSE {squared} * {squared} END END"
+
+    return statement
+
+
 def _array(o: _Operands) -> str:
     once = o.aggregate.distinct or o.aggregate.function == "collect_set"
     values = f"DISTINCT {o.args[0]} ORDER BY {o.args[0]}" if once else f"{o.args[0]} ORDER BY {o.order}"
@@ -226,6 +260,15 @@ STATEMENTS: dict[str, Statement] = {
     "covar_samp": _of_doubles("covar_samp"),
     "covar_pop": _of_doubles("covar_pop"),
     "count_if": lambda o: "count(*)" + o.also(o.args[0]),
+    "skewness": _of_numbers,
+    "kurtosis": _of_numbers,
+    "regr_count": lambda o: "count(*)" + _both_known(o),
+    "regr_avgx": lambda o: f"avg({_double(o, 1)})" + _both_known(o),
+    "regr_avgy": lambda o: f"avg({_double(o, 0)})" + _both_known(o),
+    **{f"regr_{name}": _regression(name) for name in ("sxx", "syy", "sxy", "slope", "intercept", "r2")},
+    "mode": lambda o: f"array_agg({o.args[0]} ORDER BY {o.args[0]} ASC)" + o.also(f"{o.args[0]} IS NOT NULL"),
+    "percentile_cont": _of_numbers,
+    "percentile_disc": _of_numbers,
     "bool_and": _plain("bool_and"),
     "bool_or": _plain("bool_or"),
     "bit_and": _plain("bit_and"),
@@ -294,6 +337,63 @@ def _interpolated(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
     return pa.array(between, mask=count == 0)
 
 
+def _continuous(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
+    """percentile_cont: from the other end if the order descends."""
+    assert isinstance(aggregate.parameter, tuple), "a percentage and a direction"
+    share, descending = aggregate.parameter
+    begin, count, values = _elements(lists)
+    padded = values if len(values) else np.zeros(1)
+    place = np.maximum(count - 1, 0) * share
+    low, high = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
+    ends = [np.maximum(count - 1 - at, 0) if descending else at for at in (low, high)]
+    below, above = (padded[np.minimum(begin + at, len(padded) - 1)] for at in ends)
+    with np.errstate(all="ignore"):
+        between = np.where(low == high, below, (high - place) * below + (place - low) * above)
+    return pa.array(between, mask=count == 0)
+
+
+def _stepwise(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
+    """percentile_disc: the first value with at least this share of the group up to it."""
+    assert isinstance(aggregate.parameter, tuple), "a percentage and a direction"
+    share, descending = aggregate.parameter
+    begin, count, values = _elements(lists)
+    padded = values if len(values) else np.zeros(1)
+    place = np.maximum(np.ceil(count * share).astype(np.int64) - 1, 0)
+    at = np.maximum(count - 1 - place, 0) if descending else place
+    return pa.array(padded[np.minimum(begin + at, len(padded) - 1)], mask=count == 0)
+
+
+def _moment(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
+    """skewness and kurtosis, by the moments around the mean; NULL where all values are equal."""
+    begin, count, values = _elements(lists)
+    found: list[float | None] = []
+    with np.errstate(all="ignore"):
+        for first, n in zip(begin.tolist(), count.tolist(), strict=True):
+            mine = values[first : first + n]
+            apart = mine - mine.mean() if n else mine
+            m2 = float((apart**2).sum())
+            if not n or m2 == 0:
+                found.append(None)
+            elif aggregate.function == "skewness":
+                found.append(float(np.sqrt(n) * (apart**3).sum() / np.sqrt(m2**3)))
+            else:
+                found.append(float(n * (apart**4).sum() / m2**2 - 3.0))
+    return pa.array(found, pa.float64())
+
+
+def _most_frequent(_: Aggregate, lists: pa.Array) -> pa.Array:
+    """mode: of values that occur equally often the least."""
+    begin, count = _spans(lists)
+    numbers = codes(pa.table({"v": lists.values}))
+    places: list[int | None] = []
+    for first, n in zip(begin.tolist(), count.tolist(), strict=True):
+        mine = numbers[first : first + n]
+        starts = np.flatnonzero(np.append(True, mine[1:] != mine[:-1])) if n else np.empty(0, np.int64)
+        lengths = np.diff(np.append(starts, n))
+        places.append(first + int(starts[np.argmax(lengths)]) if n else None)
+    return lists.values.take(pa.array(places, pa.int64()))
+
+
 def _elements(lists: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     begin, count = _spans(lists)
     return begin, count, lists.values.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -338,6 +438,11 @@ _MENDED: dict[str, Mend] = {
     "median": _interpolated,
     "percentile": _interpolated,
     "percentile_approx": _discrete,
+    "percentile_cont": _continuous,
+    "percentile_disc": _stepwise,
+    "skewness": _moment,
+    "kurtosis": _moment,
+    "mode": _most_frequent,
     "listagg": _joined,
     "collect_list": _never_null,
     "collect_set": _never_null,

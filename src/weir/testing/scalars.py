@@ -29,6 +29,7 @@ from weir.algebra.schema import (
     NULL,
     STRING,
     TIMESTAMP,
+    TINYINT,
     DataType,
     Kind,
 )
@@ -51,6 +52,7 @@ from weir.testing.constants import (
 from weir.testing.duck_aggregates import CALL_TREES, Place, aggregate, call_of, narrowed
 from weir.testing.duck_calls import Tools, function
 from weir.testing.duck_decimals import DIGITS_MAX, calculated, calculated_type, compared, double
+from weir.testing.duck_sets import KeySets
 from weir.testing.duck_spans import is_span_call
 from weir.testing.duck_windows import ordering, over
 from weir.testing.scopes import field
@@ -88,7 +90,9 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Subquery: _TAIL | {"alias", "with_", "joins"},
     exp.Join: frozenset({"on", "using", "kind", "side", "method"}),
     exp.Table: frozenset({"alias", "joins"}),
-    exp.Group: frozenset({"expressions", "all"}),
+    exp.Lateral: frozenset({"alias"}),
+    exp.Star: frozenset({"except_"}),
+    exp.Group: frozenset({"expressions", "all", "grouping_sets", "rollup", "cube"}),
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"alias"}),
     exp.Order: frozenset({"expressions"}),
@@ -130,6 +134,8 @@ class Scalars:
         self.named = named or {}
         self.name = name
         self.span: Scalar | None = None  # what window(ts, …) is here
+        self.span_parts: Sequence[tuple[str, Scalar]] = ()
+        self.sets: KeySets | None = None  # of the keys of GROUP BY
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr], Scalar]] = {
             exp.Paren: lambda e: self.translate(e.this),
             exp.Column: self._column,
@@ -181,6 +187,8 @@ class Scalars:
 
     def _column(self, e: exp.Expr) -> Scalar:
         assert isinstance(e, exp.Column)
+        if self.span is not None and not e.table and e.name.lower() in ("window", "session_window"):
+            return self.span
         return self.column(e)
 
     def _interval(self, e: exp.Expr) -> Scalar:
@@ -276,9 +284,18 @@ class Scalars:
         if is_span_call(e):
             assert self.span is not None, f"{e.sql('spark')} cannot stand here"
             return self.span
+        if e.name.lower() in ("grouping", "grouping_id"):
+            return self._grouping(e)
         if e.name.lower() in payloads.FUNCTIONS:
             return payloads.function(e.name.lower(), [self.translate(arg) for arg in e.expressions])
         return self._called(e.name, [self.translate(arg) for arg in e.expressions])
+
+    def _grouping(self, e: exp.Expr) -> Scalar:
+        """DuckDB's grouping() makes a number of the bits of several keys, as grouping_id() does."""
+        assert self.sets is not None, "grouping() belongs to sets of keys"
+        keys = ", ".join(self.translate(key).sql for key in e.expressions or self.sets.keys)
+        type_ = TINYINT if e.name.lower() == "grouping" else BIGINT
+        return Scalar(f"CAST(grouping({keys}) AS {duck_type(type_)})", type_)
 
     def _called(self, name: str, args: list[Scalar]) -> Scalar:
         lent = Tools(lambda op, a, b: compare(op, a, b, self.compute), cast, _meeting, _digits)
