@@ -189,6 +189,13 @@ class _Lowering:
         self.named = before
         return root, tuple(output)
 
+    def _all_places(self, columns: Sequence[Column], order: exp.Expr | None) -> tuple[tuple[int, Direction], ...]:
+        """ORDER BY ALL: by every column, from left to right."""
+        assert order is not None
+        for column in columns:
+            self._check_ordered(column.type, order.expressions[0])
+        return tuple((place, direction_of(order.expressions[0])) for place in range(len(columns)))
+
     def _check_ordered(self, type_: DataType, item: exp.Expr) -> None:
         if type_.kind is Kind.PAYLOAD:
             raise self.fail(f"ORDER BY does not take {type_}", item.this, TAKE_A_PART)
@@ -212,6 +219,8 @@ class _Lowering:
         """ORDER BY, LIMIT and OFFSET over a whole answer: by names and places of its columns."""
         order = node.args.get("order")
         keys: list[tuple[int, Direction]] = []
+        if _is_all(order):
+            return self._cut(node, root, self._all_places(output, order), 0)
         for item in order.expressions if order is not None else ():
             place = self._place(item.this, [c.name for c in output])
             if place is None:
@@ -343,6 +352,8 @@ class _Lowering:
         keys: list[tuple[int, Direction]] = []
         hidden: list[Expression] = []
         shown = [e for _, e in columns]
+        if _is_all(order):
+            return self._all_places([Column(name, e.type) for name, e in columns], order), []
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         self.expressions.aliases_first = True
         for item in order.expressions if order is not None else ():
@@ -681,6 +692,11 @@ class _Lowering:
         refs = (ColumnRef(source, c.name, c.type) for c in derived.columns)
         shown = tuple((e.name, e if e.type == t else types.cast(e, t)) for e, t in zip(refs, wanted, strict=True))
         return nodes.Project(derived, shown)
+
+
+def _is_all(order: exp.Expr | None) -> bool:
+    """ORDER BY ALL, where ALL is a word of its own and no column."""
+    return order is not None and len(order.expressions) == 1 and isinstance(order.expressions[0].this, exp.Var)
 
 
 def direction_of(item: exp.Expr) -> Direction:
