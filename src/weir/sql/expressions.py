@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
-from weir.algebra.array_functions import BOTH
+from weir.algebra.array_functions import BOTH, GENERATORS
 from weir.algebra.fold import fold, fold_one
 from weir.algebra.functions import NAMED, SIGNATURES
 from weir.algebra.nodes import (
@@ -476,6 +476,8 @@ class Expressions:
             return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
         if self.stretch is not None and node.name.lower() == self.stretch.word:
             return self._edge_of_window(node, "")
+        if node.name.lower() in GENERATORS:
+            raise self.fail(f"{node.name.lower()}() stands alone in a select list", node, "put it into a query in FROM")
         if node.name.lower() in GROUPING:
             return grouping_call(self, node)
         if node.name.lower() in BOTH and node.expressions:

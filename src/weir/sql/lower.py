@@ -27,6 +27,7 @@ from weir.settings import Settings
 from weir.sql import types
 from weir.sql.expressions import Expressions, Stretch
 from weir.sql.from_clause import FromClause, columns_named
+from weir.sql.generators import generator, is_generator
 from weir.sql.grouping_sets import Keys, expanded, is_grouping, keys_of
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
@@ -509,7 +510,7 @@ class _Lowering:
                 raise self.fail("several aliases for one expression", item, "give each expression one alias")
             inner = item.this if isinstance(item, exp.Alias) else item
             self.expressions.aliases = {name.lower(): e for name, e, chosen in listed if chosen}
-            e = self.expressions.value(inner)
+            e = generator(self.expressions, inner) or self.expressions.value(inner)
             if e.type.kind is Kind.INTERVAL:
                 raise self.fail(
                     "an interval cannot be a column of the answer", inner, "return both times and subtract them later"
@@ -519,6 +520,10 @@ class _Lowering:
                 raise self.fail(f"two columns of the answer are called '{alias}'", item.args["alias"], "rename one")
             stretch = self.expressions.stretch
             own = stretch.word if stretch is not None and e == stretch.whole else _default_name(e, len(listed))
+            if is_generator(e):
+                own = "col"
+                if any(is_generator(other) for _, other, _ in listed):
+                    raise self.fail("a SELECT has one explode()", inner, "put the other one into a query in FROM")
             listed.append((alias or own, e, bool(alias)))
         self.expressions.aliases = {}
         return _unique(listed)
@@ -563,6 +568,7 @@ class _Lowering:
         group, having = node.args.get("group"), node.args.get("having")
         all_columns = (*columns, *((f"_order{k}", e) for k, e in enumerate(hidden)))
         has_aggregate = any(isinstance(p, Aggregate) for _, e in all_columns for p in walk(e))
+        self._refuse_generator(node, all_columns, group is not None or has_aggregate or having is not None)
         if group is None:
             self._refuse_session(node)
         if group is None and not has_aggregate and having is None:
@@ -591,6 +597,16 @@ class _Lowering:
         sets = expanded(self.expressions, given, child, over_groups, self.number())
         put = tuple((name, sets.of(e)) for name, e in all_columns)
         return nodes.GroupBy(sets.child, sets.keys, put, None if condition is None else sets.of(condition))
+
+    def _refuse_generator(self, node: exp.Select, columns: Sequence[tuple[str, Expression]], has_groups: bool) -> None:
+        """explode() stands in a select list without groups and window functions."""
+        if not any(is_generator(part) for _, e in columns for part in walk(e)):
+            return
+        others = any(isinstance(part, WindowCall) for _, e in columns for part in walk(e))
+        nested = any(is_generator(part) and part is not e for _, e in columns for part in walk(e))
+        if has_groups or others or nested:
+            hint = "put explode() into a query in FROM, or write LATERAL VIEW explode(…) t AS x"
+            raise self.fail("explode() stands alone in a select list of rows", node, hint)
 
     def _refuse_session(self, node: exp.Select) -> None:
         stretch = self.expressions.stretch
