@@ -1,6 +1,6 @@
 """What a finish costs: fetching answers, beside DuckDB alone over the same rows; and standing queries that group.
 
-    python -m benchmarks.micro.finishes [--rows 1000] [--queries 100000] [--table-rows 1000000] [--quick]
+    python -m benchmarks.micro.finishes [--rows 1000] [--queries 100000] [--table-rows 1000000] [--quick] …
 
 Fetches: a query matched `--rows` of the rows in its window. GROUP BY, DISTINCT, a LEFT JOIN with as many rows of a
 second stream, and a top 10 over them are fetched again and again, warm. DuckDB has just these rows in memory: what it
@@ -9,7 +9,8 @@ takes is the whole SELECT over them. Weir's time is everything that `fetch` does
 Standing queries: a batch with as many GROUP BY queries of one shape as selections. Nothing but the cores is looked at
 while rows come, so they must cost the same. Runs alternate, medians of five.
 
-Joins with a table of `--table-rows` versions and with a stream of as many rows, the same equality: fetched warm.
+Joins with a table of `--table-rows` versions and with a stream of as many rows, the same equality: fetched warm, and
+matched, for `--join-queries` standing queries, in batches of rows with and without changes of the table.
 """
 
 from __future__ import annotations
@@ -185,6 +186,49 @@ def tables(folder: Path, n_versions: int, n_rows: int) -> dict[str, Any]:
     return {"table_ms": of_table, "first_ms": first, "stream_ms": of_stream, "ratio": of_table / of_stream}
 
 
+def table_batches(folder: Path, n_versions: int, n_queries: int, n_rows: int) -> dict[str, Any]:
+    """Batches for standing joins with a table, and for the same joins with a stream of as many rows."""
+    low = np.random.default_rng(6).uniform(0, 1, n_queries)
+    params = {"lo": low, "hi": low + 10 / n_queries}
+    change = pa.table({"area": pa.array(np.arange(100)), "city": pa.array(["new"] * 100)})
+    driven = {}
+    for kind in ("table", "stream"):
+        w, direct = opened(folder / f"joins with a {kind}")
+        w.stream("places", "area bigint, city string, ts timestamp", time="ts", keep="1 day")
+        places = pa.table({"area": pa.array(np.arange(n_versions)), "city": pa.array(["c"] * n_versions)})
+        _put(w, kind, places)
+        name = "place" if kind == "table" else "places"
+        text = "SELECT t.name, p.city FROM trade t JOIN {} p ON t.area = p.area WHERE t.price BETWEEN :lo AND :hi"
+        w.register_many(text.format(name), params)
+        direct.batch({"trade": trades(n_rows, 4)})  # builds the segments, and compiles
+        driven[kind] = w, direct
+    figures = {}
+    for what, changes in (("rows", False), ("rows and 100 changes", True)):
+        seconds: dict[str, list[float]] = {kind: [] for kind in driven}
+        for turn in range(BATCHES):
+            for kind, (w, direct) in driven.items():
+                if changes:
+                    _put(w, kind, change)
+                begun = time.perf_counter()
+                direct.batch({"trade": trades(n_rows, 5 + turn)})
+                seconds[kind].append(time.perf_counter() - begun)
+        of_table, of_stream = (1_000 * statistics.median(seconds[kind]) for kind in driven)
+        say(
+            f"a batch of {n_rows:,} {what} with {n_queries:,} standing joins: with a table of {n_versions:,} rows "
+            f"{of_table:.0f} ms, with a stream of as many {of_stream:.0f} ms ({of_table / of_stream:.2f}×)"
+        )
+        figures[what] = {"table_ms": of_table, "stream_ms": of_stream, "ratio": of_table / of_stream}
+    return figures
+
+
+def _put(w: weir.Weir, kind: str, places: pa.Table) -> None:
+    if kind == "table":
+        w.upsert("place", places)
+    else:
+        times = pa.array(np.full(len(places), START_US), pa.timestamp("us", "UTC"))
+        w.push("places", places.append_column("ts", times))
+
+
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     """Run and print; returns the figures."""
     parser = argparse.ArgumentParser(prog="benchmarks.micro.finishes", description=__doc__.splitlines()[0])
@@ -192,15 +236,17 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--queries", type=int, default=100_000)
     parser.add_argument("--batch-rows", type=int, default=100_000)
     parser.add_argument("--table-rows", type=int, default=1_000_000)
+    parser.add_argument("--join-queries", type=int, default=10_000)
     parser.add_argument("--quick", action="store_true", help="smoke size: the figures mean nothing")
     args = parser.parse_args(argv)
     if args.quick:
-        args.rows, args.queries, args.batch_rows, args.table_rows = 100, 200, 1_000, 1_000
+        args.rows, args.queries, args.batch_rows, args.table_rows, args.join_queries = 100, 200, 1_000, 1_000, 50
     with tempfile.TemporaryDirectory() as folder:
         return {
             "fetches": fetches(Path(folder), args.rows),
             "standing": standing(Path(folder), args.queries, args.batch_rows),
             "tables": tables(Path(folder), args.table_rows, args.rows),
+            "table batches": table_batches(Path(folder), args.table_rows, args.join_queries, args.batch_rows),
         }
 
 

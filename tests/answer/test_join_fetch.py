@@ -600,6 +600,7 @@ def test_older_pairs_that_no_moment_shows_are_not_kept(world: World) -> None:
     older = fetching._older(
         standing,
         world.files,
+        world.weir.state,
         fetching.answer_at(standing, world.files, world.weir.state, tau_us=1080 * SECOND, batch=world.number).views,
         world.number,
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "batch_rows_max": 59,  # a batch is one push of each stream: as many rows as `ROWS` and `CHANGES` of the world
+    "batch_rows_max": 63,  # one push of each stream: `ROWS`, and the `CHANGES` of both tables of the world
     "compact_every_batches": 1,
     "vacuum_every_batches": 2,
     "fold_every_batches": 4,

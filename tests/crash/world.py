@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 import weir
-from tests.oracle.plain_tables import Change, table_at
-from weir.algebra.schema import ENDLESS_US
+from tests.oracle.plain_tables import Change, table_at, versions_of
+from weir.algebra.schema import ENDLESS_US, TIMESTAMP, Catalog, Column, Table
 from weir.answer.table_versions import shown_at, versions
 from weir.store.row_files import arrow_schema, read_table
 from weir.testing import answer, differ
@@ -53,7 +54,32 @@ QUERIES = (
     "ON q.name = t.name AND q.category = w.category + 1 WHERE t.price < 60 AND t.price > 5 * q.category "
     "BEGIN NOW - INTERVAL 3 MINUTES END NOW",
 )
-WATCHED = (0, 6, 1, 7, 12)  # queries that the reader asks for, in turn
+DATED = "s.valid_from <= t.ts AND t.ts < s.valid_to"
+OVER_TABLES = {
+    "SELECT t.n, s.rating FROM trade t JOIN stock s ON t.name = s.name WHERE t.price < 70 AND s.rating > 4": (
+        "SELECT t.n, s.rating FROM trade t JOIN stock_all s ON t.name = s.name WHERE t.price < 70 AND s.rating > 4 "
+        f"AND {DATED}"
+    ),
+    "SELECT g.rating, count(*) AS trades, sum(t.n) AS total FROM trade t JOIN grade g ON g.name = t.name "
+    "GROUP BY g.rating BEGIN NOW - INTERVAL 5 MINUTES END NOW": None,
+    "SELECT t.n, w.n AS report, s.rating FROM trade t JOIN weather w ON t.area = w.area JOIN stock s "
+    "ON s.name = t.name AND s.rating >= w.category WHERE abs(t.ts - w.ts) <= INTERVAL 9 SECONDS": (
+        "SELECT t.n, w.n AS report, s.rating FROM trade t JOIN weather w ON t.area = w.area JOIN stock_all s "
+        "ON s.name = t.name AND s.rating >= w.category WHERE abs(t.ts - w.ts) <= INTERVAL 9 SECONDS "
+        "AND s.valid_from <= greatest(t.ts, w.ts) AND greatest(t.ts, w.ts) < s.valid_to"
+    ),
+    "SELECT t.n, g.rating FROM trade t LEFT JOIN grade g ON g.name = t.name AND g.rating > 3 WHERE t.price > 60 "
+    "BEGIN NOW - INTERVAL 2 MINUTES END NOW": None,
+    "SELECT area, count(*) AS trades, max(price) AS most FROM trade GROUP BY area HAVING count(*) > 3": None,
+    "SELECT DISTINCT t.name, w.category FROM trade t JOIN weather w ON t.area = w.area WHERE w.category > 6": None,
+    "SELECT n, rank() OVER (PARTITION BY area ORDER BY price DESC, n) AS place FROM trade WHERE name = 'pear' "
+    "ORDER BY price DESC, n LIMIT 10": None,
+}  # with what DuckDB is asked, if that is another text: it knows all versions of a table that is not retroactive
+JOIN_OF_THREE = len(QUERIES) - 1
+QUERIES = (*QUERIES, *OVER_TABLES)
+WATCHED = (0, 6, 1, 7, JOIN_OF_THREE, JOIN_OF_THREE + 1, JOIN_OF_THREE + 2)  # that the reader asks for, in turn
+EDGES = (Column("valid_from", TIMESTAMP), Column("valid_to", TIMESTAMP))
+FAR = datetime.timedelta(days=400)  # from the first row; an edge of a lifetime that is no edge
 
 
 @dataclass
@@ -65,14 +91,16 @@ class World:
     batches: int = 0  # pushed so far, ROWS rows each
     late: int = 0
     texts: dict[int, str] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
+    changes: dict[str, list[Change]] = field(default_factory=dict)  # by table
     environment: dict[str, str] = field(default_factory=dict)  # of drivers
 
     def __post_init__(self) -> None:
         self.weir = weir.open(self.folder)
         for name, columns in COLUMNS.items():
             self.weir.stream(name, columns, time="ts", keep="1 hour")
-        self.stock = self.weir.table("stock", "name string, rating bigint", key="name")
+        for name, is_retroactive in (("stock", False), ("grade", True)):
+            self.weir.table(name, "name string, rating bigint", key="name", retroactive=is_retroactive)
+            self.changes[name] = []
         for text in QUERIES:
             self.register(text)
 
@@ -110,22 +138,24 @@ class World:
                 "category": self.random.integers(0, 10, QUOTES).astype(np.int32),
                 "ts": pa.array(times[:: ROWS // QUOTES][:QUOTES], pa.timestamp("us", "UTC")),
             }
-            self.change(begun)
+            for table in self.changes:
+                self.change(table, begun)
             self.weir.push("quote", pa.table(quotes))
             self.weir.push("weather", pa.table(reports))
             self.weir.push("trade", pa.table(trades))
             self.batches += 1
 
-    def change(self, begun: datetime.datetime) -> None:
-        """Change the table, from just after the newest row of the batch before on."""
-        since_us = round(begun.timestamp() * 1e6) - 999_999 if self.batches else -ENDLESS_US
+    def change(self, table: str, begun: datetime.datetime) -> None:
+        """Change a table, as of the newest row of the batch before or from just after it on."""
+        is_after = not self.weir.catalog.tables[table].retroactive
+        since_us = _us(begun) - 1_000_000 + is_after if self.batches else -ENDLESS_US
         names = [str(name) for name in self.random.permutation(["orange", "lemon", "pear", "fig"])]
         ratings = [int(rating) for rating in self.random.integers(0, 10, CHANGES - 1)]
-        self.weir.upsert("stock", {"name": names[1:], "rating": ratings})
-        self.weir.delete("stock", names[0])
+        self.weir.upsert(table, {"name": names[1:], "rating": ratings})
+        self.weir.delete(table, names[0])
         rows = [*zip(names[1:], ratings, strict=True)]
-        self.changes += [Change(self.batches, (row[0],), row, since_us) for row in rows]
-        self.changes.append(Change(self.batches, (names[0],), None, since_us))
+        self.changes[table] += [Change(self.batches, (row[0],), row, since_us) for row in rows]
+        self.changes[table].append(Change(self.batches, (names[0],), None, since_us))
 
     def driver(
         self, fault: str | None = None, mark: Path | None = None, log: Path | None = None
@@ -161,15 +191,17 @@ class World:
         for name, table in rows.items():
             taken = table.column("n").to_pylist()
             assert taken == list(range(len(taken))), f"a row of {name} is lost, doubled or out of order"
-        found = versions(w.files, self.stock, w.state, w.state.last)
-        for moment in sorted({c.since_us for c in self.changes}):
-            shown = shown_at(found, self.stock, moment - 1).select(["name", "rating"]).to_pylist()
-            expected = table_at(self.changes, moment, w.state.last).values()
-            assert sorted(tuple(row.values()) for row in shown) == sorted(expected), f"the table at {moment}"
+        for name, changes in self.changes.items():
+            table = w.catalog.tables[name]
+            found = versions(w.files, table, w.state, w.state.last)
+            for moment in sorted({c.since_us for c in changes}):
+                at = moment if table.retroactive else moment - 1
+                shown = shown_at(found, table, at).select(["name", "rating"]).to_pylist()
+                expected = table_at(changes, moment, w.state.last).values()
+                assert sorted(tuple(row.values()) for row in shown) == sorted(expected), f"table {name} at {moment}"
         for id, text in self.texts.items():
             got = w.query(id).fetch()
-            expected = answer(text, {}, w.catalog, rows, w.state.now_us or 0)
-            difference = differ(expected, got)
+            difference = differ(self.expected(w, text, rows), got)
             assert difference is None, f"batch {w.state.last}, query {id}: {text}\n{difference}"
 
     def check_complete(self) -> None:
@@ -177,12 +209,31 @@ class World:
         w = weir.open(self.folder)
         w.state.refresh(w.ledger)
         counts = {name: count * self.batches for name, count in COUNTS.items()}
-        assert w.state.row_counts == counts | {"stock changes": CHANGES * self.batches}, (
-            "an acknowledged push is missing"
-        )
-        assert w.query(len(QUERIES) - 1).fetch().num_rows > 0, "the join of three streams has nothing to lose"
+        counts |= {f"{table} changes": CHANGES * self.batches for table in self.changes}
+        assert w.state.row_counts == counts, "an acknowledged push is missing"
+        for id in self.texts.keys() & range(JOIN_OF_THREE, len(QUERIES)):
+            assert w.query(id).fetch().num_rows > 0, f"nothing to lose: {self.texts[id]}"
         for name in COLUMNS:
             assert sum(w.state.late.get(name, {}).values()) == self.late == w.late(name).num_rows
+
+    def expected(self, w: weir.Weir, text: str, rows: Mapping[str, pa.Table]) -> pa.Table:
+        """The oracle's answer as of the last batch that `w` has seen."""
+        now_us, batch = w.state.now_us or 0, w.state.last
+        tables, contents = {}, dict(rows)
+        for name, changes in self.changes.items():
+            table = w.catalog.tables[name]
+            found: Sequence[tuple[object, ...]] = [*table_at(changes, now_us, batch).values()]
+            if not table.retroactive:
+                table = Table(f"{name}_all", (*table.columns, *EDGES), table.key)
+                dated = versions_of(changes, batch)
+                found = [(*row, _edge(since), _edge(until)) for row, since, until in dated]
+            schema = arrow_schema(table.columns)
+            tables[table.name] = table
+            contents[table.name] = pa.Table.from_pylist(
+                [dict(zip(schema.names, row, strict=True)) for row in found], schema=schema
+            )
+        catalog = Catalog(dict(w.catalog.streams), tables)
+        return answer(OVER_TABLES.get(text) or text, {}, catalog, contents, now_us)
 
     @staticmethod
     def rows(w: weir.Weir) -> dict[str, pa.Table]:
@@ -193,6 +244,14 @@ class World:
             tables = [read_table(w.files, p) for p in paths]
             found[name] = pa.concat_tables([arrow_schema(w.catalog.streams[name].columns).empty_table(), *tables])
         return found
+
+
+def _us(moment: datetime.datetime) -> int:
+    return round(moment.timestamp() * 1e6)
+
+
+def _edge(us: int) -> datetime.datetime:
+    return START + min(max(datetime.timedelta(microseconds=us - _us(START)), -FAR), FAR)
 
 
 def jvm_of(process: subprocess.Popen[str]) -> int:
@@ -248,7 +307,7 @@ class Reader(threading.Thread):
                 text = QUERIES[id]
                 got = w.query(id).fetch()
                 if w.state.last == now:  # fetch may have moved on to a newer batch
-                    difference = differ(answer(text, {}, w.catalog, rows, w.state.now_us or 0), got)
+                    difference = differ(self.world.expected(w, text, rows), got)
                     assert difference is None, f"batch {now}: {text}\n{difference}"
                 self.rounds += 1
                 self.stopping.wait(1.0)

@@ -77,10 +77,9 @@ class Remainders:
             return None
 
         def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
-            _, events, _, muted, left, _ = asked
-            n = events.table.column("n").to_numpy()
-            hits = (n[:, None] % self.divisor == self.rest) & (muted == 0)
-            if hits.sum() > left():
+            n = asked.events.table.column("n").to_numpy()
+            hits = (n[:, None] % self.divisor == self.rest) & (asked.muted == 0)
+            if hits.sum() > asked.left():
                 yield OverBudget(hits.sum(axis=0))
                 return
             offsets = np.concatenate([[0], np.cumsum(hits.sum(axis=1))])

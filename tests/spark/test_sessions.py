@@ -7,8 +7,15 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from weir.runtime.session import for_starting
+from weir.runtime.sources import unite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -108,3 +115,12 @@ def test_a_plain_session_of_an_environment_that_is_not_activated(tmp_path: Path)
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     assert "all well" in done.stdout
+
+
+def test_several_sessions_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    """Each knows its own data sources; the one that Spark takes for active may be another than the job's."""
+    one, two = spark.newSession(), spark.newSession()
+    for session in (one, two, one):
+        with for_starting(session):
+            unite(session, str(tmp_path), {}, slices=1, rows_max=1)
+        one.createDataFrame([(1,)], "a int")  # what makes it the active one

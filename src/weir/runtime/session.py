@@ -120,12 +120,20 @@ def _import_weir(_: int) -> str:
 
 @contextlib.contextmanager
 def for_starting(session: SparkSession) -> Iterator[None]:
-    """The session as a job needs it while it is started: the job keeps a copy of its settings, the user's come back."""
+    """The session as a job needs it while it is started: the job keeps a copy of its settings, the user's come back.
+
+    It is the thread's active session meanwhile: before Spark registers a data source it looks there for one of that
+    name, and would refuse ours if another session of this process had run a job.
+    """
     before = {name: str(session.conf.get(name)) for name in WHILE_STARTING}
+    known = type(session)._get_j_spark_session_class(session._jvm)
+    active = known.getActiveSession()
     try:
+        known.setActiveSession(session._jsparkSession)
         for name, value in WHILE_STARTING.items():
             session.conf.set(name, value)
         yield
     finally:
+        known.setActiveSession(active.get()) if active.isDefined() else known.clearActiveSession()
         for name, value in before.items():
             session.conf.set(name, value)

@@ -60,6 +60,7 @@ class Model:
         self.pushed: set[int] = set()  # uids of all rows in them
         self.named: dict[str, tuple[str, int]] = {}  # row file → stream and largest time
         self.rows_of_batch: list[list[str]] = []  # row files of streams
+        self.batches_with_changes: set[int] = set()  # of tables
         self.match_batch: dict[str, int] = {}
         self.late_paths: set[str] = set()
         self.row_counts: dict[str, int] = {}
@@ -112,8 +113,7 @@ class Model:
         if path in self.named:
             require(self._is_expired(path), "a row file in use was deleted", path)
         elif path in self.match_batch:
-            live = [p for p in self.rows_of_batch[self.match_batch[path]] if not self._is_expired(p)]
-            require(not live, "a match file in use was deleted", path)
+            require(self.match_batch[path] not in self.batches_shown(), "a match file in use was deleted", path)
         elif path in self.late_paths:
             raise Violation(f"a late file was deleted: {path}")
         elif path.startswith("inbox/data/"):
@@ -124,6 +124,11 @@ class Model:
             require(newer >= 2, "a release was deleted that is not followed by two", path, self.releases)
         elif path.startswith("inbox/") and path[6:].isdigit():
             require(int(path[6:]) < gone_tickets, "a ticket that Spark may ask for was deleted", path)
+
+    def batches_shown(self) -> set[int]:
+        """Batches whose matches may be shown. Changes of tables match rows of their batch or of ones before."""
+        rows = {b for b, paths in enumerate(self.rows_of_batch) if not all(map(self._is_expired, paths))}
+        return rows | {b for b in self.batches_with_changes if b >= min(rows, default=len(self.dones))}
 
     def _is_expired(self, path: str) -> bool:
         stream, t_max_us = self.named[path]
@@ -195,6 +200,8 @@ class Model:
         self.match_batch.update(dict.fromkeys(match_paths, number))
         self.late_paths.update(late_paths)
         self.rows_of_batch.append([f.path for f in rows_named if not is_changes(f.stream)])
+        if any(is_changes(f.stream) for f in rows_named):
+            self.batches_with_changes.add(number)
         self.active_from += [number] * (plan.registry - len(self.active_from))
         self.now_us = done["now_us"]
         self.dones.append(done)
@@ -335,7 +342,8 @@ class Reader:
                 require(self.first_batches.setdefault(number, first) == first, "a first batch changed", number)
         live = {p for p in model.named if not model._is_expired(p)}
         require({p for s in model.streams for p in state.row_files(s).paths} == live, "a reader's row files")
-        matched = {p for p, b in model.match_batch.items() if any(r in live for r in model.rows_of_batch[b])}
+        shown = model.batches_shown()
+        matched = {p for p, b in model.match_batch.items() if b in shown}
         require({f.path for _, f in state.match_files()} == matched, "a reader's match files")
         for stream, count in model.row_counts.items():
             files = state.row_files(stream)
