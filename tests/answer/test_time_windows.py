@@ -120,6 +120,11 @@ def test_rows_a_gap_apart_are_of_one_session(w: weir.Weir, rows: dict[str, pa.Ta
     assert len(found) == len(expected)
 
 
+def test_no_rows_make_no_sessions(w: weir.Weir) -> None:
+    sql = "SELECT k, session_window.end AS e FROM t WHERE x > 100 GROUP BY k, session_window(ts, '1 minute')"
+    assert w.register(sql).fetch().num_rows == 0
+
+
 def test_first_and_last_are_by_time_in_a_session(w: weir.Weir, rows: dict[str, pa.Table]) -> None:
     query = w.register(
         "SELECT session_window.start AS s, first(x) AS f, last(x) AS l FROM t GROUP BY session_window(ts, '10 seconds')"

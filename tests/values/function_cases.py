@@ -47,6 +47,11 @@ CASES = {
         substring(s FROM 2 FOR 1); substring(s, i); left(s, 2); left(s, i); right(s, 2); right(s, i); left(s, 0)
         right(s, 0); left(s, -1); right(s, -1); concat(s, s2); s || s2; concat(s, i, b, m, f, day, t); s || d
         'x' || day; concat(d, '/', m2); concat(s); t || ''; concat_ws(',', s, s2); concat_ws(s, s2, 'x')
+        elt(k, s, s2, 'x'); elt(2, s, s2); elt(i, 'x', s); format_number(d, 2); format_number(d, 0); format_number(i, 3)
+        format_number(m, 1); format_number(m3, 2); format_number(b, 0); format_number(d2, -1); format_number(d, 5)
+        url_encode(s); url_encode(s2); typeof(i); typeof(d); typeof(m2); typeof(day); typeof(t)
+        s LIKE translate(s2, chr(92), '_')
+        s LIKE concat('%', replace(s2, chr(92), ''), '%'); 'ab' LIKE replace(s, chr(92)); typeof(CAST(i AS string))
         concat_ws('-', s, i, d); concat_ws(',', s); concat_ws(NULL, s); replace(s, 'a'); replace(s, 'b', 'xx')
         replace(s, s2, '_'); lpad(s, 4); lpad(s, 5, 'xy'); rpad(s, 4); rpad(s, 5, 'xy'); lpad(s, k, s2)
         rpad(s, k, s2); lpad(s, 3, ''); repeat(s, 2); repeat(s, k); space(k); reverse(s); split_part(s, 'b', 1)
@@ -76,6 +81,8 @@ CASES = {
         s NOT RLIKE '[^a-z]'; s RLIKE '(?i)^AB'; s RLIKE '\\s'; s RLIKE '\\W'; s RLIKE '^$'; s RLIKE '.'
         s RLIKE 'a\\nc'; s RLIKE '日|é'; s REGEXP 'b+'; s RLIKE '^(?:a|Z)\\S*$'; s RLIKE '[\\d%_]'; s RLIKE '(?i)[x-z]'
         s RLIKE '\\u00e9'; s RLIKE NULL; l RLIKE 'a$'; l RLIKE 'a.b'; l RLIKE '\\s$'; l RLIKE 'a\\z'
+        regexp_count(s, 'a'); regexp_count(s, '[ab]+'); regexp_count(l, 'a.?'); regexp_substr(s, '[b-d]+')
+        regexp_substr(s, '(a)(.)'); regexp_substr(s, 'a|ab'); regexp_substr(l, 'b')
         regexp_extract(s, '(a)(.)', 2); regexp_extract(s, '(a)(.)'); regexp_extract(s, 'b.*', 0)
         regexp_extract(s, '(x)?b', 1); regexp_extract(s, '^(.)(.)?', 2); regexp_extract(s, '(a+?)(b*)', 0)
         regexp_extract(s, '[b-d]+$', 0); regexp_extract(l, 'a$', 0); regexp_extract(s, '(a|ab)(c|bcd)?', 0)
@@ -138,6 +145,12 @@ CASES = {
         make_date(k + 2000, 2, 29); make_date(k, 1, 1); make_timestamp(2024, k, k2, k, k2, m)
         make_timestamp(2024, 2, 29, 23, 59, 60); make_timestamp(2024, 1, 1, 0, 0, 59.999999)
         make_timestamp(2024, 1, 1, k, 0, d); trunc(day, 'year'); trunc(day, 'MM'); trunc(t, 'quarter')
+        from_utc_timestamp(t, 'Europe/Paris'); to_utc_timestamp(t, 'America/New_York'); from_utc_timestamp(t, '+05:30')
+        to_utc_timestamp(t2, 'Asia/Tokyo'); to_utc_timestamp('2024-10-27 02:30:00', 'Europe/Paris')
+        to_char(t, 'yyyy-MM'); to_varchar(day, 'dd.MM.yyyy'); day + INTERVAL 1 MONTH; day - INTERVAL '1' YEAR
+        t + INTERVAL 13 MONTHS
+        t - INTERVAL 2 YEARS; INTERVAL 1 MONTH + day; day + INTERVAL 1 YEAR 2 MONTHS; day - INTERVAL -1 MONTH
+        DATE '2024-01-31' + INTERVAL 1 MONTH
         trunc(day, 'week'); trunc(day, 'day'); trunc(day, s); date_trunc('week', t); date_trunc('quarter', day)
         date_trunc('MILLISECOND', t); date_trunc('YEAR', t); t + make_dt_interval(1, 2, 3, 4.5)
         t + make_interval(0, 0, 1, k, 2); t - make_dt_interval(k); t + make_dt_interval(); year('2024-02-29')

@@ -7,7 +7,7 @@ one type, or whole numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weir.algebra import schema
@@ -93,12 +93,18 @@ def _struct(args: Sequence[Expression]) -> DataType:
     return schema.struct(*zip(names, (value.type for value in args[1::2]), strict=True))
 
 
+def _written(name: str) -> Callable[[Sequence[str]], str]:
+    return lambda parts: f"{name}({', '.join(parts)})"
+
+
 def _split_checked(args: Sequence[Any]) -> str:
     if not args or not args[0]:
         return ""
     fault = regex_fault(str(args[0]), replacing=True)
     return fault or ("'$' is not supported in split()" if translated(str(args[0])).is_ended else "")
 
+
+GENERATORS = ("explode", "explode_outer")  # alone in a select list: a row for each element
 
 ARRAYS = (
     Signature("array", Takes((VALUE,), repeated=(VALUE,)), _array_of, sees_nulls=True),
@@ -138,6 +144,7 @@ ARRAYS = (
         written=lambda parts: f"concat({', '.join(parts)})",
         is_syntax=True,
     ),
+    *(Signature(name, Takes((PAYLOAD,)), _flattened, is_syntax=True, written=_written(name)) for name in GENERATORS),
     Signature("map_keys", Takes((PAYLOAD,)), _keys),
     Signature("map_values", Takes((PAYLOAD,)), _values),
     Signature("map_contains_key", Takes((PAYLOAD, LIKE_ELEMENTS)), _BOOLEAN),

@@ -10,14 +10,31 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
+import re
 import zlib
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
+from urllib.parse import quote_plus
 
 from weir.algebra import schema
-from weir.algebra.java_regex import regex_fault, replacement_fault
+from weir.algebra.java_regex import regex_fault, replacement_fault, translated
+from weir.algebra.like_patterns import like
 from weir.algebra.schema import Kind
-from weir.algebra.signatures import BYTES, FIXED_TEXT, FIXED_WHOLE, HASHED, TEXT, WHOLE, Signature, Taken, Takes, always
+from weir.algebra.signatures import (
+    BYTES,
+    FIXED_TEXT,
+    FIXED_WHOLE,
+    HASHED,
+    NUMBER,
+    TEXT,
+    WHOLE,
+    Signature,
+    Taken,
+    Takes,
+    always,
+)
 from weir.errors import TooLargeError
 
 CHARS_MAX = 1 << 16
@@ -209,6 +226,45 @@ def _extracting_checked(args: Sequence[Any]) -> str:
 _HEXED = Taken("a string or a whole number", frozenset({Kind.STRING, Kind.INT, Kind.BIGINT}), schema.STRING)
 _INT, _BIGINT, _STRING, _BOOLEAN = (always(t) for t in (schema.INT, schema.BIGINT, schema.STRING, schema.BOOLEAN))
 
+
+def _counting_checked(args: Sequence[Any]) -> str:
+    if not args or args[0] is None:
+        return ""
+    fault = regex_fault(str(args[0]), replacing=True)
+    return fault or ("'$' is not supported here" if translated(str(args[0])).is_ended else "")
+
+
+def _like(text: str, pattern: str) -> object:
+    """LIKE with any pattern; NULL where its backslash escapes nothing, of which Spark makes an error."""
+    if re.search(r"(?<!\\)(?:\\\\)*\\(?![%_\\])", pattern):
+        return None
+    return like(text, pattern)
+
+
+def _elt(place: int | None, *texts: str | None) -> object:
+    return texts[place - 1] if place is not None and 1 <= place <= len(texts) else None
+
+
+def _format_number(x: Any, places: int) -> object:
+    """With commas between thousands, halves to the even digit.
+
+    Of a double its shortest digits are written; whether one that is cut off is a half, the double itself says.
+    """
+    if places < 0 or places > CHARS_MAX:
+        return None
+    if isinstance(x, float) and not math.isfinite(x):
+        return "NaN" if x != x else "∞" if x > 0 else "-∞"
+    shown = Decimal(repr(x)) if isinstance(x, float) else Decimal(x)
+    exponent = shown.as_tuple().exponent
+    if isinstance(exponent, int) and exponent < -places:
+        shown = Decimal(x)
+    return f"{shown.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, Context(prec=700)):,f}"
+
+
+def _url_encode(text: str) -> str:
+    return quote_plus(text, safe="*").replace("~", "%7E")
+
+
 TEXTS = (
     Signature("upper", Takes((TEXT,)), _STRING, str.upper, also=("ucase",)),
     Signature("lower", Takes((TEXT,)), _STRING, str.lower, also=("lcase",)),
@@ -249,6 +305,14 @@ TEXTS = (
     Signature("regexp_like", Takes((TEXT, FIXED_TEXT)), _BOOLEAN, also=("regexp", "rlike"), checked=_regex_checked),
     Signature("regexp_extract", Takes((TEXT, FIXED_TEXT), (FIXED_WHOLE,)), _STRING, checked=_extracting_checked),
     Signature("regexp_replace", Takes((TEXT, FIXED_TEXT, FIXED_TEXT)), _STRING, checked=_replacing_checked),
+    Signature("regexp_count", Takes((TEXT, FIXED_TEXT)), _INT, checked=_counting_checked),
+    Signature("regexp_substr", Takes((TEXT, FIXED_TEXT)), _STRING, checked=_counting_checked),
+    Signature(
+        "like_of", Takes((TEXT, TEXT)), _BOOLEAN, _like, written=lambda p: f"({p[0]} LIKE {p[1]})", is_syntax=True
+    ),
+    Signature("elt", Takes((WHOLE, TEXT), repeated=(TEXT,)), _STRING, _elt, sees_nulls=True),
+    Signature("format_number", Takes((NUMBER, FIXED_WHOLE)), _STRING, _format_number),
+    Signature("url_encode", Takes((TEXT,)), _STRING, _url_encode),
     # digests
     Signature("md5", Takes((BYTES,)), _STRING, lambda text: hashlib.md5(text.encode()).hexdigest()),
     Signature("sha1", Takes((BYTES,)), _STRING, lambda text: hashlib.sha1(text.encode()).hexdigest(), also=("sha",)),

@@ -6,8 +6,10 @@ Those without a value stay as they are when their arguments are constants, and a
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from weir.algebra import schema
 from weir.algebra.order import UnfoldedError
@@ -93,6 +95,49 @@ def _extracted(part: str) -> Callable[[Sequence[str]], str]:
     return lambda parts: f"extract({part} FROM {parts[0]})"
 
 
+def _zone(name: str) -> dt.tzinfo | None:
+    """A zone by its name or its distance from UTC; None if there is no such zone."""
+    found = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{2}):(\d{2})", name)
+    if found is not None:
+        minutes = 60 * int(found[2]) + int(found[3])
+        sign = 1 if found[1] == "+" else -1
+        return None if minutes > 18 * 60 else dt.timezone(sign * dt.timedelta(minutes=minutes))
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def _zone_checked(args: Sequence[Any]) -> str:
+    if not args or args[0] is None:
+        return ""
+    return "" if _zone(str(args[0])) is not None else "there is no such time zone"
+
+
+def _distance(time: int, zone: str, *, local: bool) -> int | None:
+    """How far the zone is from UTC at an instant, or at a local time, in microseconds; of years 1 to 9999."""
+    known = _zone(zone)
+    if known is None:
+        return None
+    try:
+        moment = _EPOCH + _MICROSECOND * time
+        aware = moment.replace(tzinfo=known) if local else moment.replace(tzinfo=dt.UTC).astimezone(known)
+        found = aware.utcoffset()
+    except OverflowError:
+        return None
+    return None if found is None else found // _MICROSECOND
+
+
+def _from_utc(time: int, zone: str) -> int | None:
+    distance = _distance(time, zone, local=False)
+    return None if distance is None else time + distance
+
+
+def _to_utc(time: int, zone: str) -> int | None:
+    distance = _distance(time, zone, local=True)
+    return None if distance is None else time - distance
+
+
 def _unit_checked(args: Sequence[Any]) -> str:
     unit = str(args[0])
     known = "year, quarter, month, week, day, hour, minute, second, millisecond, microsecond"
@@ -147,6 +192,8 @@ TIMES = (
     Signature("timestampadd", Takes((WORD, WHOLE, MOMENT)), _TIMESTAMP, checked=_unit_checked),
     Signature("timestampdiff", Takes((WORD, MOMENT, MOMENT)), _BIGINT, checked=_unit_checked),
     Signature("to_timestamp", Takes((TEXT, FIXED_TEXT)), _TIMESTAMP, checked=_parsing_checked),
+    Signature("from_utc_timestamp", Takes((MOMENT, FIXED_TEXT)), _TIMESTAMP, _from_utc, checked=_zone_checked),
+    Signature("to_utc_timestamp", Takes((MOMENT, FIXED_TEXT)), _TIMESTAMP, _to_utc, checked=_zone_checked),
     Signature("date_format", Takes((MOMENT, FIXED_TEXT)), _STRING, checked=_formatting_checked),
     Signature("timestamp_seconds", Takes((NUMBER,)), _TIMESTAMP),
     Signature("timestamp_millis", Takes((WHOLE,)), _TIMESTAMP),

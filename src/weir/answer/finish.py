@@ -17,7 +17,7 @@ from weir.algebra.nodes import ColumnRef, Comparison, Expression, IsNull, Litera
 from weir.algebra.schema import BIGINT, Column
 from weir.answer import engine
 from weir.answer.groups import grouped
-from weir.answer.pairing import paired, pairs
+from weir.answer.pairing import PAIRS_MAX, paired, pairs
 from weir.answer.row_codes import common, different, less, without
 from weir.answer.views import require_room
 from weir.answer.window_functions import windowed
@@ -28,6 +28,7 @@ from weir.plan.finishes import (
     Compared,
     Computed,
     CoreRows,
+    Exploded,
     Extended,
     Finish,
     Grouped,
@@ -78,6 +79,7 @@ class _Finishing:
             Kept: self._kept,
             Paired: self._paired,
             Numbered: self._numbered,
+            Exploded: lambda f: _exploded(self.rows(f.input), f.arrays, f.name, outer=f.outer),
             Attached: self._attached,
             Grouped: lambda f: grouped(self.rows(f.input), f.keys, f.aggregates),
             Windowed: lambda f: windowed(self.rows(f.input), f.calls),
@@ -221,6 +223,20 @@ _VALUE, _NUMBER = "value inside", "number inside"  # columns of a subquery's row
 def _like(table: pa.Table, first: pa.Table) -> pa.Table:
     """The same rows under the names and types of the first operand of a set operation."""
     return table.rename_columns(first.column_names).cast(first.schema)
+
+
+def _exploded(rows: pa.Table, arrays: str, name: str, *, outer: bool) -> pa.Table:
+    lists = rows.column(arrays).combine_chunks()
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    there = lists.is_valid().to_numpy(zero_copy_only=False)
+    found = np.where(there, np.diff(offsets), 0)
+    count = np.maximum(found, 1) if outer else found
+    if int(count.sum()) > PAIRS_MAX:
+        raise FetchError(f"explode() would make {int(count.sum()):,} rows, at most {PAIRS_MAX:,} are allowed")
+    of = np.repeat(np.arange(len(count)), count)
+    place = offsets[:-1][of] + np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    values = lists.values.take(pa.array(place, mask=found[of] == 0))
+    return rows.drop_columns([arrays]).take(pa.array(of)).append_column(name, values)
 
 
 def _some_null(table: pa.Table) -> np.ndarray:

@@ -58,8 +58,10 @@ def _session_edge(rows: pa.Table, call: WindowCall) -> pa.Array:
     """Where the session of each row begins, or ends: a gap after its last row. Rows a gap apart are of one session."""
     assert isinstance(call.parameter, int), "a gap is a length of time"
     assert isinstance(call.args[0], ColumnRef), "operands of a window are columns"
-    order, begin = _laid_out(_Statement(rows, call))
     column = rows.column(call.args[0].name)
+    if not rows.num_rows:
+        return column.combine_chunks()
+    order, begin = _laid_out(_Statement(rows, call))
     times = column.cast(pa.int64()).to_numpy()[order]
     n = np.arange(len(order))
     first = begin == n

@@ -25,7 +25,7 @@ from weir.algebra.schema import is_changes
 from weir.plan.drop_distinct import drop_distinct
 from weir.plan.finishes import CoreRows, Finish, Together
 from weir.plan.from_rows import NoFinishError, is_plain_from, now_in
-from weir.plan.inline import inlined
+from weir.plan.inline import inlined, is_exploding
 from weir.plan.take_apart import Apart
 
 __all__ = ["Cores", "NoFinishError", "cores_of"]
@@ -67,7 +67,7 @@ def _several(query: Query) -> Cores:
 def _is_plain(root: Project) -> bool:
     """Whether the query is one select-join block."""
     parts = (part for node in (root, *inputs(root)) for e in row_expressions(node) for part in walk(e))
-    if any(isinstance(part, (Subquery, WindowCall)) for part in parts):
+    if any(isinstance(part, (Subquery, WindowCall)) or is_exploding(part) for part in parts):
         return False
     return is_plain_from(root.child)
 

@@ -12,6 +12,7 @@ evaluator that everything else uses. `weir.answer.finish` says what each operato
     Kept        the rows for which a condition is true
     Paired      two inputs joined: inner left right full semi anti
     Numbered    the input with its rows counted in a column
+    Exploded    the input once for each element of an array
     Attached    the input with one more column: the value of a subquery for each row
     Grouped     one row a group: its keys and its aggregates
     Windowed    the input with one more column for each window function
@@ -90,6 +91,19 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
+class Exploded:
+    """The input once for each element of the arrays in a column, with the element in the column `name`.
+
+    `outer` keeps rows without elements, with NULL beside them.
+    """
+
+    input: Finish
+    arrays: str
+    name: str
+    outer: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Attached:
     """What a subquery is for each row of the input, in a column `name`.
 
@@ -164,6 +178,7 @@ Finish = (
     | Kept
     | Paired
     | Numbered
+    | Exploded
     | Attached
     | Grouped
     | Windowed
@@ -232,4 +247,6 @@ def _words(finish: Finish) -> str:
         return f"table {finish.table}"
     if isinstance(finish, OneRow):
         return "one row"
+    if isinstance(finish, Exploded):
+        return "a row for each element"
     return "numbered rows" if isinstance(finish, Numbered) else "columns"

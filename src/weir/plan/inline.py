@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from weir.algebra.array_functions import GENERATORS
 from weir.algebra.nodes import (
+    Call,
     ColumnRef,
     Derived,
     Distinct,
@@ -100,7 +102,13 @@ def _flat(node: Node, meaning: _Meaning, is_alone: bool) -> tuple[list[Node], li
 
 
 def _is_open(node: Project) -> bool:
-    return not any(isinstance(part, (Subquery, WindowCall)) for _, e in node.columns for part in walk(e))
+    parts = (part for _, e in node.columns for part in walk(e))
+    return not any(isinstance(part, (Subquery, WindowCall)) or is_exploding(part) for part in parts)
+
+
+def is_exploding(part: Expression) -> bool:
+    """Whether it makes several rows of one."""
+    return isinstance(part, Call) and part.function in GENERATORS
 
 
 def _inputs(node: Node) -> list[Node]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from weir.algebra.array_functions import GENERATORS
 from weir.algebra.nodes import (
     SESSION_EDGES,
     Aggregate,
@@ -47,6 +48,7 @@ from weir.plan.finishes import (
     Attached,
     Compared,
     Computed,
+    Exploded,
     Extended,
     Finish,
     Grouped,
@@ -103,9 +105,22 @@ class Apart(FromRows):
             rows, columns = self._grouped(node, rows, carried, there)
         rows, columns = self._with_subqueries(rows, columns)
         rows, columns = self._with_windows(rows, columns, carried)
+        rows, columns = self._with_elements(rows, columns)
         return self.computed(rows, [*columns.items(), *((name, _own(name)) for name in carried)])
 
     # Columns.
+
+    def _with_elements(self, rows: Finish, columns: Mapping[str, Expression]) -> tuple[Finish, dict[str, Expression]]:
+        """The rows once for each element of the array that explode() has among the columns."""
+        found = dict(columns)
+        for name, e in columns.items():
+            if isinstance(e, Call) and e.function in GENERATORS:
+                arrays, element = self.name("x"), self.name("u")
+                rows = Exploded(
+                    Extended(rows, arrays, qualified(e.args[0])), arrays, element, e.function == "explode_outer"
+                )
+                found[name] = _own(element, e)
+        return rows, found
 
     def _with_subqueries(self, rows: Finish, columns: Mapping[str, Expression]) -> tuple[Finish, dict[str, Expression]]:
         found: dict[str, Expression] = {}

@@ -9,6 +9,7 @@ levels. Cost: linear in the expression.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
-from weir.algebra.array_functions import BOTH
+from weir.algebra.array_functions import BOTH, GENERATORS
 from weir.algebra.fold import fold, fold_one
 from weir.algebra.functions import NAMED, SIGNATURES
 from weir.algebra.nodes import (
@@ -70,6 +71,7 @@ _ARITHMETIC: _Operators = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/
 STRETCHES = ("window", "session_window")  # functions whose value is a pair of times
 GROUPING = ("grouping", "grouping_id")  # functions of the keys that a set of GROUP BY leaves out
 _FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED, *FORMS, *STRETCHES, *GROUPING}))
+_MONTHS = {"MONTH": 1, "YEAR": 12}
 _INT32_MAX = 2**31 - 1
 
 _RANKED_WITH_TEXTS = (exp.Add, exp.Sub, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
@@ -392,6 +394,9 @@ class Expressions:
     def calculation(self, op: str, left_node: exp.Expr, right_node: exp.Expr, wanted: DataType | None) -> Expression:
         """`left op right`, for the operators and the functions that are called like them."""
         left_node, right_node = _bare(left_node), _bare(right_node)
+        moved = self._moved_by_months(op, left_node, right_node)
+        if moved is not None:
+            return moved
         # A bare parameter takes its type from the operand beside it, one further inside from what is wanted here.
         left = self.lower(left_node, None if isinstance(left_node, exp.Placeholder) else wanted)
         right = self.lower(right_node, None if isinstance(right_node, exp.Placeholder) else wanted)
@@ -407,6 +412,21 @@ class Expressions:
             return Call("date_add", (right, left), DATE)
         left, right, type_ = types.arithmetic(op, left, right)
         return Arithmetic(op, left, right, type_)
+
+    def _moved_by_months(self, op: str, left: exp.Expr, right: exp.Expr) -> Expression | None:
+        """A date or a timestamp, months or years later or earlier; None if no such interval stands here."""
+        if op == "+" and _months(left) is not None:
+            left, right = right, left
+        months = _months(right) if op in "+-" else None
+        if months is None:
+            return None
+        time = self.lower(left, TIMESTAMP)
+        count = Literal(months if op == "+" else -months, BIGINT)
+        if time.type.kind is Kind.DATE:
+            return self.call(SIGNATURES["add_months"], [time, count], left, DATE)
+        if time.type == TIMESTAMP and not types.is_open(time):
+            return self.call(SIGNATURES["timestampadd"], [Literal("month", STRING), count, time], left, TIMESTAMP)
+        return None
 
     def _close(self, e: Expression, type_: DataType | None) -> Expression:
         if type_ is None:
@@ -456,6 +476,8 @@ class Expressions:
             return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
         if self.stretch is not None and node.name.lower() == self.stretch.word:
             return self._edge_of_window(node, "")
+        if node.name.lower() in GENERATORS:
+            raise self.fail(f"{node.name.lower()}() stands alone in a select list", node, "put it into a query in FROM")
         if node.name.lower() in GROUPING:
             return grouping_call(self, node)
         if node.name.lower() in BOTH and node.expressions:
@@ -761,9 +783,11 @@ class Expressions:
         """`text LIKE pattern`."""
         arg = self.text_operand(text, "LIKE", node)
         pattern = self.typed(pattern_node, STRING)
-        if not isinstance(pattern, (Literal, Param)) or pattern.type.kind is not Kind.STRING:
-            raise self.fail("the pattern of LIKE must be a quoted text or a parameter", node, "write LIKE 'a%'")
-        return Like(arg, pattern)
+        if isinstance(pattern, (Literal, Param)) and pattern.type.kind is Kind.STRING:
+            return Like(arg, pattern)
+        if isinstance(pattern, (Literal, Param)):
+            raise self.fail("the pattern of LIKE is a text", node, "write LIKE 'a%'")
+        return self.call(SIGNATURES["like_of"], [arg, pattern], node, BOOLEAN)
 
     def untyped(self, name: str) -> RegisterError:
         return refuse(
@@ -778,6 +802,29 @@ def _bare(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def _months(node: exp.Expr) -> int | None:
+    """How many months INTERVAL 1 YEAR 2 MONTHS has; None of what is no such interval."""
+    node = _bare(node)
+    if isinstance(node, exp.Add) and isinstance(node.this, exp.Interval):
+        parts = [_months(part) for part in (node.this, node.expression)]
+        return None if None in parts else sum(part for part in parts if part is not None)
+    if not isinstance(node, exp.Interval):
+        return None
+    count, sign = node.this, 1
+    if isinstance(count, exp.Neg):
+        count, sign = count.this, -1
+    words = count.name.split() if isinstance(count, exp.Literal) else []
+    if node.args.get("unit") is not None:
+        words.append(node.args["unit"].name)
+    total = 0
+    for number, word in zip(words[::2], words[1::2], strict=False):
+        size = _MONTHS.get(word.upper().removesuffix("S"))
+        if size is None or not re.fullmatch(r"[+-]?\d{1,6}", number):
+            return None
+        total += sign * size * int(number)
+    return total if words and len(words) % 2 == 0 else None
 
 
 def _counts_days(e: Expression) -> bool:

@@ -71,6 +71,26 @@ def _called(e: Expressions, name: str, args: Sequence[exp.Expr | Expression], no
 # Called by name.
 
 
+def _to_char(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None) -> Expression:
+    """Of a time it is date_format."""
+    _counted(e, args, node, 2)
+    time = e.value(args[0])
+    if time.type.kind not in types.TIMES:
+        raise e.fail(f"{e.word(node)}() takes a date or a timestamp, got {types.described(time)}", node)
+    return _called(e, "date_format", [time, args[1]], node)
+
+
+def _typeof(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None) -> Expression:
+    """The type of what has one for certain: a column, a part of a payload, a cast."""
+    _counted(e, args, node, 1)
+    of = e.value(args[0])
+    if not isinstance(of, (ColumnRef, Cast, nodes.Field, nodes.Element)) or (
+        of.type.kind is Kind.STRING and of.type.variant
+    ):
+        raise e.fail("typeof() takes a column or a CAST", node, "numbers are wider here than in Spark")
+    return Literal(str(of.type), STRING)
+
+
 def _renamed(name: str, least: int, most: int | None = None) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
         _counted(e, args, node, least, most)
@@ -406,6 +426,8 @@ FORMS: dict[str, Form] = {
     **dict.fromkeys(("to_timestamp", "try_to_timestamp", "to_timestamp_ltz"), _read_time(TIMESTAMP)),
     **dict.fromkeys(("unix_timestamp", "to_unix_timestamp"), _unix_timestamp),
     "from_unixtime": _from_unixtime,
+    **dict.fromkeys(("to_char", "to_varchar"), _to_char),
+    "typeof": _typeof,
     **dict.fromkeys(("date_add", "dateadd"), _by_count("date_add", "timestampadd")),
     **dict.fromkeys(("date_diff", "datediff"), _by_count("datediff", "timestampdiff")),
     **dict.fromkeys(("date_part", "datepart"), _date_part),

@@ -14,6 +14,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from weir.algebra import nodes
+from weir.algebra.array_functions import GENERATORS
 from weir.algebra.nodes import Aggregate, Derived, Expression, Node, WindowCall, nearest_of, walk
 from weir.algebra.rebuild import subqueries
 from weir.algebra.schema import Column
@@ -100,11 +101,11 @@ class FromClause:
         """The inputs of the query, which are joined by the conditions and by WHERE."""
         from_ = node.args["from_"]
         joins: list[exp.Join] = [*(from_.this.args.get("joins") or []), *(node.args.get("joins") or [])]
-        if node.args.get("laterals"):
-            raise self.fail("LATERAL VIEW is not part of the language", node.args["laterals"][0])
         joined = _Joined([self._source(from_.this)])
         for join in joins:
             self._join(joined, join)
+        for view in node.args.get("laterals") or []:
+            joined.inputs.append(self._view(view))
         return tuple(joined.inputs), joined.conditions
 
     def _join(self, joined: _Joined, join: exp.Join) -> None:
@@ -241,6 +242,20 @@ class FromClause:
         if any(s.scan.alias.lower() == name.lower() for side in (*self.lefts, self.scope) for s in side.visible):
             raise self.fail(f"two sources are called '{name}'", node, f"give one an alias: {source.name} AS other")
         self.scope.add(source)
+
+    def _view(self, node: exp.Lateral) -> Node:
+        """LATERAL VIEW explode(x) t AS y is LATERAL (SELECT explode(x) AS y) t."""
+        self.around.only(node, {"this", "alias", "view", "outer"})
+        call, alias = node.this, node.args.get("alias")
+        names = list(alias.args.get("columns") or []) if alias is not None else []
+        if not isinstance(call, exp.Anonymous) or call.name.lower() not in GENERATORS or len(names) > 1:
+            raise self.fail("LATERAL VIEW takes explode() of one array", node, "write LATERAL VIEW explode(x) t AS y")
+        if node.args.get("outer"):
+            call = exp.Anonymous(this="explode_outer", expressions=call.expressions)
+        name = names[0].name if names else "col"
+        select = exp.Select(expressions=[exp.Alias(this=call, alias=exp.to_identifier(name, quoted=True))])
+        own = exp.TableAlias(this=alias.this) if alias is not None and alias.this is not None else None
+        return self._derived(exp.Subquery(this=select), own, node, self.scope)
 
     def _lateral(self, node: exp.Lateral) -> Node:
         """A query that may look at the sources before it."""

@@ -27,6 +27,7 @@ from weir.settings import Settings
 from weir.sql import types
 from weir.sql.expressions import Expressions, Stretch
 from weir.sql.from_clause import FromClause, columns_named
+from weir.sql.generators import generator, is_generator
 from weir.sql.grouping_sets import Keys, expanded, is_grouping, keys_of
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
@@ -189,6 +190,13 @@ class _Lowering:
         self.named = before
         return root, tuple(output)
 
+    def _all_places(self, columns: Sequence[Column], order: exp.Expr | None) -> tuple[tuple[int, Direction], ...]:
+        """ORDER BY ALL: by every column, from left to right."""
+        assert order is not None
+        for column in columns:
+            self._check_ordered(column.type, order.expressions[0])
+        return tuple((place, direction_of(order.expressions[0])) for place in range(len(columns)))
+
     def _check_ordered(self, type_: DataType, item: exp.Expr) -> None:
         if type_.kind is Kind.PAYLOAD:
             raise self.fail(f"ORDER BY does not take {type_}", item.this, TAKE_A_PART)
@@ -212,6 +220,8 @@ class _Lowering:
         """ORDER BY, LIMIT and OFFSET over a whole answer: by names and places of its columns."""
         order = node.args.get("order")
         keys: list[tuple[int, Direction]] = []
+        if _is_all(order):
+            return self._cut(node, root, self._all_places(output, order), 0)
         for item in order.expressions if order is not None else ():
             place = self._place(item.this, [c.name for c in output])
             if place is None:
@@ -343,6 +353,8 @@ class _Lowering:
         keys: list[tuple[int, Direction]] = []
         hidden: list[Expression] = []
         shown = [e for _, e in columns]
+        if _is_all(order):
+            return self._all_places([Column(name, e.type) for name, e in columns], order), []
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         self.expressions.aliases_first = True
         for item in order.expressions if order is not None else ():
@@ -498,7 +510,7 @@ class _Lowering:
                 raise self.fail("several aliases for one expression", item, "give each expression one alias")
             inner = item.this if isinstance(item, exp.Alias) else item
             self.expressions.aliases = {name.lower(): e for name, e, chosen in listed if chosen}
-            e = self.expressions.value(inner)
+            e = generator(self.expressions, inner) or self.expressions.value(inner)
             if e.type.kind is Kind.INTERVAL:
                 raise self.fail(
                     "an interval cannot be a column of the answer", inner, "return both times and subtract them later"
@@ -508,6 +520,10 @@ class _Lowering:
                 raise self.fail(f"two columns of the answer are called '{alias}'", item.args["alias"], "rename one")
             stretch = self.expressions.stretch
             own = stretch.word if stretch is not None and e == stretch.whole else _default_name(e, len(listed))
+            if is_generator(e):
+                own = "col"
+                if any(is_generator(other) for _, other, _ in listed):
+                    raise self.fail("a SELECT has one explode()", inner, "put the other one into a query in FROM")
             listed.append((alias or own, e, bool(alias)))
         self.expressions.aliases = {}
         return _unique(listed)
@@ -552,6 +568,7 @@ class _Lowering:
         group, having = node.args.get("group"), node.args.get("having")
         all_columns = (*columns, *((f"_order{k}", e) for k, e in enumerate(hidden)))
         has_aggregate = any(isinstance(p, Aggregate) for _, e in all_columns for p in walk(e))
+        self._refuse_generator(node, all_columns, group is not None or has_aggregate or having is not None)
         if group is None:
             self._refuse_session(node)
         if group is None and not has_aggregate and having is None:
@@ -580,6 +597,16 @@ class _Lowering:
         sets = expanded(self.expressions, given, child, over_groups, self.number())
         put = tuple((name, sets.of(e)) for name, e in all_columns)
         return nodes.GroupBy(sets.child, sets.keys, put, None if condition is None else sets.of(condition))
+
+    def _refuse_generator(self, node: exp.Select, columns: Sequence[tuple[str, Expression]], has_groups: bool) -> None:
+        """explode() stands in a select list without groups and window functions."""
+        if not any(is_generator(part) for _, e in columns for part in walk(e)):
+            return
+        others = any(isinstance(part, WindowCall) for _, e in columns for part in walk(e))
+        nested = any(is_generator(part) and part is not e for _, e in columns for part in walk(e))
+        if has_groups or others or nested:
+            hint = "put explode() into a query in FROM, or write LATERAL VIEW explode(…) t AS x"
+            raise self.fail("explode() stands alone in a select list of rows", node, hint)
 
     def _refuse_session(self, node: exp.Select) -> None:
         stretch = self.expressions.stretch
@@ -681,6 +708,11 @@ class _Lowering:
         refs = (ColumnRef(source, c.name, c.type) for c in derived.columns)
         shown = tuple((e.name, e if e.type == t else types.cast(e, t)) for e, t in zip(refs, wanted, strict=True))
         return nodes.Project(derived, shown)
+
+
+def _is_all(order: exp.Expr | None) -> bool:
+    """ORDER BY ALL, where ALL is a word of its own and no column."""
+    return order is not None and len(order.expressions) == 1 and isinstance(order.expressions[0].this, exp.Var)
 
 
 def direction_of(item: exp.Expr) -> Direction:

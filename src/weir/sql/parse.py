@@ -26,6 +26,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
+from weir.algebra.array_functions import GENERATORS
 from weir.algebra.functions import NAMED
 from weir.errors import RegisterError
 from weir.settings import Settings
@@ -43,7 +44,7 @@ _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, 
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
 
 
-_SPECIAL = ("grouping", "grouping_id", "struct", "named_struct")
+_SPECIAL = ("grouping", "grouping_id", "struct", "named_struct", *GENERATORS)
 _OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES, *_SPECIAL})
 _WITH_WORDS = ("EXTRACT", "TRIM", "OVERLAY")  # among their arguments
 

@@ -138,6 +138,8 @@ class _Grammar(Values):
         self.commas(self.named_expression)
         if self.take("FROM"):
             self.commas(self._relation)
+            while self.take("LATERAL", "VIEW"):
+                self._view()
         if self.take("WHERE"):
             self.expression()
         if self.take("GROUP", "BY"):
@@ -183,6 +185,15 @@ class _Grammar(Values):
 
     # Sources.
 
+    def _view(self) -> None:
+        """LATERAL VIEW [OUTER] function(…) alias [AS name, …]"""
+        self.take("OUTER")
+        self.name()
+        self.in_parentheses(self.arguments)
+        self.name()
+        if self.take("AS"):
+            self.commas(self.name)
+
     def _relation(self) -> None:
         self._source()
         self._joins()
@@ -218,7 +229,7 @@ class _Grammar(Values):
     def _source(self) -> None:
         if self.word() == "LATERAL" and self.word(1) == "(" and self.opens_query(1):
             self.advance()
-        if self.word() == "LATERAL" and (self.word(1) in ("(", "VIEW") or self.word(2) == "("):
+        if self.word() == "LATERAL" and (self.word(1) == "(" or self.word(2) == "("):
             raise self.unreadable()
         if self.word() == "(":
             self._source_in_parentheses()

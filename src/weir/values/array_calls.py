@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.array_functions import GENERATORS
 from weir.algebra.java_regex import translated
 from weir.algebra.schema import DataType
 from weir.store.row_files import arrow_type
@@ -218,6 +219,10 @@ def _part_of_map(place: int) -> Evaluation:
     return of_rows(lambda pairs: [pair[place] for pair in pairs])
 
 
+def _never(_args: Sequence[Operand], _type: DataType) -> Operand:
+    raise AssertionError("a finish makes rows of elements; no expression does")
+
+
 ARRAY_CALLS: dict[str, Evaluation] = {
     "array": of_rows(lambda *xs: list(xs), sees_nulls=True),
     "named_struct": _struct,
@@ -244,6 +249,7 @@ ARRAY_CALLS: dict[str, Evaluation] = {
     "sequence": of_rows(_sequence),
     "array_reverse": of_rows(lambda xs: xs[::-1]),
     "array_concat": of_rows(lambda *lists: [x for xs in lists for x in xs]),
+    **dict.fromkeys(GENERATORS, _never),
     "map_keys": _part_of_map(0),
     "map_values": _part_of_map(1),
     "map_contains_key": of_rows(lambda pairs, key: any(_key(k) == _key(key) for k, _ in pairs)),

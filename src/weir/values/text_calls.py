@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from weir.algebra.java_regex import LINE_END, rewritten, translated
 from weir.algebra.schema import STRING, DataType
 from weir.values.columns import Bools, Ints, Operand, both_valid
-from weir.values.evaluations import Evaluation, Values, by_pattern, size_of, spread, strict
+from weir.values.evaluations import Evaluation, Values, by_pattern, size_of, spread, strict, text_operand
 from weir.values.room import require
 
 
@@ -171,6 +171,20 @@ def _regexp_replace(text: Operand, pattern: Operand, replacement: Operand) -> pa
     return pc.replace_substring_regex(text.values, pattern=body, replacement=made)
 
 
+def _regexp_count(text: Operand, pattern: Operand) -> object:
+    body = translated(pattern.values[0].as_py()).body
+    found = pc.count_substring_regex(text.values, pattern=body)
+    return found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _regexp_substr(args: Sequence[Operand], _type: DataType) -> Operand:
+    """The first match, NULL where there is none."""
+    text, pattern = args
+    body = translated(pattern.values[0].as_py(), 0).body
+    found = pc.struct_field(pc.extract_regex(text.values, pattern=f"(?P<found>{body})"), "found")
+    return text_operand(found, text.constant)
+
+
 TEXT_CALLS: dict[str, Evaluation] = {
     "upper": strict(_cased(pc.ascii_upper, str.upper)),
     "lower": strict(_cased(pc.ascii_lower, str.lower)),
@@ -189,4 +203,6 @@ TEXT_CALLS: dict[str, Evaluation] = {
     "regexp_like": _regexp_like,
     "regexp_extract": strict(_regexp_extract),
     "regexp_replace": strict(_regexp_replace),
+    "regexp_count": strict(_regexp_count),
+    "regexp_substr": _regexp_substr,
 }
