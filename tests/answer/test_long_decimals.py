@@ -1,4 +1,4 @@
-"""Decimals of up to 38 digits give the oracle's answers at every batch boundary: matched and recomputed, in all forms."""
+"""Decimals of up to 38 digits give the oracle's answers at every batch boundary, matched and recomputed."""
 
 from __future__ import annotations
 
