@@ -260,7 +260,7 @@ class Scalars:
     def _operand(self, e: exp.Expr) -> Scalar:
         """What is made of whole constants alone is one, whose own digits count beside a decimal."""
         found = self.translate(e)
-        if not found.constant or found.origin or found.type != BIGINT or e.find(exp.Placeholder, exp.Cast) is not None:
+        if not found.constant or found.origin or found.type != BIGINT or e.find(exp.Placeholder) is not None:
             return found
         value = self.compute(found.sql)
         return found if value is None else replace(found, origin="literal", value=value)

@@ -2,10 +2,10 @@
 
 A segment of rows is immutable and made of flat arrays: row ids, times, the attributes that standing queries mention,
 and for each access attribute the order by (join key, attribute) (`weir.index.meeting.partners`). It knows nothing of
-the queries' constants: a string attribute (or a decimal of more than 18 digits) is kept as codes into its own
-sorted dictionary, and translated to the codes of a query segment when the two meet. That translation ascends with the
-codes, so an order made once holds for every query segment to come (codes stored relative to *queries* would be wrong as
-soon as one mentions a new string).
+the queries' constants: a string attribute (or a decimal of more than 18 digits) is kept as codes into the segment's
+own sorted dictionary, and translated to the codes of a query segment when the two meet. That translation ascends with
+the codes, so an order made once holds for every query segment to come (codes stored relative to *queries* would be
+wrong as soon as one mentions a new string).
 
 Join keys become one int64 a row: a single number or time is its own key; a string is its place in the dictionary; of
 several keys the places are combined two at a time into places among the combinations that occur; without keys all
