@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.micro import boxes as micro
+from benchmarks.micro import timing
 from benchmarks.peers.registry import BOX_NAMES
 from benchmarks.workloads import LAWS, SHORTS, BoxWorkload, Law, boxes, w5, w5_even
 
@@ -162,6 +163,22 @@ def test_a_seed_is_a_workload() -> None:
         assert not np.array_equal(one.keys, other.keys)
         # The queries are the same whatever the tuples are.
         assert np.array_equal(w5(50, 70, 9, 5, law=law).table.constraint_lo, one.table.constraint_lo)
+
+
+def test_time_of_processors_is_that_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        quick = ["--quick", "--law", "skewed", "--ways", "scan,pairs", "--peers", "polars"]
+        rows = micro.main([*quick, "--clock", "processor"])
+    finally:
+        timing.use("wall")
+    assert "a second of a processor" in capsys.readouterr().out
+    assert all(row["ratio_to_best_engine"] > 0 for row in rows)
+    with pytest.raises(SystemExit):
+        micro.main(["--peers", "spark-steps", "--clock", "processor"])
+    assert "a process of its own" in capsys.readouterr().err
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

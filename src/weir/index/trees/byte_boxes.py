@@ -118,7 +118,8 @@ def code_keys(cuts: Cuts, attribute: Scalar, keys: Int64s, codes: Uint8s, fine: 
             step >>= 1
         codes[i] = 0 if key == NULL_KEY else n + 1
         place = (np.float64(key) - begin[n]) * scale[n]
-        fine[i] = np.int64(min(max(place, 0.0), PLACES - 1.0))
+        # Only lanes without a constraint begin at code 0, at place 0: NULL at place 1 is in them without doubt.
+        fine[i] = 1 if key == NULL_KEY else np.int64(min(max(place, 0.0), PLACES - 1.0))
 
 
 def coded(cuts: Cuts, attribute: int, keys: Int64s) -> tuple[Uint8s, Uint8s]:

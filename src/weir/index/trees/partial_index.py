@@ -93,6 +93,7 @@ class PartialIndex:
     def for_batch(self) -> PartialIndex:
         """The same for searches that all meet the same partners: these are coded once."""
         made = PartialIndex(self.plane, self._boxes, self._cuts, self._shares)
+        made.__dict__["_leaf_shares"], made.__dict__["_n_leaves"] = self._leaf_shares, self._n_leaves  # once a segment
         made._keeps = True
         return made
 
