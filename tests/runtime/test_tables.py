@@ -415,3 +415,45 @@ def test_files_of_a_dropped_table_are_not_kept_open(tmp_path: Path) -> None:
     lines = maps.read_text().splitlines() if maps.exists() else []
     assert not [line for line in lines if "(deleted)" in line and str(tmp_path) in line]
     assert found.num_rows == 30_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT t.a, s.company FROM trade t JOIN stock s ON t.name = s.symbol",
+        "SELECT symbol FROM stock",
+        "SELECT a FROM trade WHERE name IN (SELECT symbol FROM stock)",
+        "SELECT a FROM seen",
+    ],
+)
+def test_a_query_that_comes_while_its_table_goes_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Nobody could see it when it was asked who reads the table."""
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.stream("named", "a int, name string, ts timestamp", time="ts")
+    w.table("stock", STOCK, key="symbol")
+    text = text.replace("trade", "named")
+    w.view("seen", "SELECT n.a FROM named n JOIN stock s ON n.name = s.symbol")
+    other = w.register("SELECT a FROM named WHERE a > 0")
+    late: list[weir.Query] = []
+    refuse = w._refuse
+
+    def refuse_slowly(groups: list[np.ndarray], why: str) -> None:
+        refuse(groups, why)
+        late.append(w.register(text))
+
+    w.upsert("stock", {"symbol": ["A"], "company": ["x"]})
+    rows = pa.table({"a": pa.array([1, 2], pa.int32()), "name": ["A", "B"], "ts": [instant(SECOND)] * 2})
+    direct.batch({"named": rows})
+    monkeypatch.setattr(w, "_refuse", refuse_slowly)
+    w.drop_table("stock")
+    direct.batch({"named": rows})
+    assert other.fetch().num_rows == 4
+    with pytest.raises(RegisterError, match="there is no stream or table 'stock'"):
+        late[0].fetch()
+    assert w.queries().num_rows == 2
+    late[0].drop()
+    direct.batch({"named": rows})
+    assert other.fetch().num_rows == 6
