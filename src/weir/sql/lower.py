@@ -208,9 +208,8 @@ class _Lowering:
 
     def _ordered(self, node: exp.Expr, root: Node, output: tuple[Column, ...]) -> Node:
         """ORDER BY, LIMIT and OFFSET over a whole answer: by names and places of its columns."""
-        order = node.args.get("order")
         keys: list[tuple[int, Direction]] = []
-        for item in order.expressions if order is not None else ():
+        for item in _order_items(node, len(output)):
             place = self._place(item.this, [c.name for c in output])
             if place is None:
                 raise self.fail(
@@ -337,13 +336,12 @@ class _Lowering:
         self, node: exp.Select, columns: Sequence[tuple[str, Expression]]
     ) -> tuple[tuple[tuple[int, Direction], ...], list[Expression]]:
         """Each item of ORDER BY as a column of the answer, or as one that is not shown."""
-        order = node.args.get("order")
         keys: list[tuple[int, Direction]] = []
         hidden: list[Expression] = []
         shown = [e for _, e in columns]
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         self.expressions.aliases_first = True
-        for item in order.expressions if order is not None else ():
+        for item in _order_items(node, len(columns)):
             place = self._place(item.this, [name for name, _ in columns])
             if place is None:
                 e = self.expressions.value(item.this)
@@ -627,6 +625,19 @@ class _Lowering:
         refs = (ColumnRef(source, c.name, c.type) for c in derived.columns)
         shown = tuple((e.name, e if e.type == t else types.cast(e, t)) for e, t in zip(refs, wanted, strict=True))
         return nodes.Project(derived, shown)
+
+
+def _order_items(node: exp.Expr, count: int) -> list[exp.Ordered]:
+    """What ORDER BY lists; ALL is every column of the answer, each in the direction that stands behind it."""
+    order = node.args.get("order")
+    items: list[exp.Ordered] = [] if order is None else order.expressions
+    if len(items) != 1 or not isinstance(items[0].this, exp.Var) or items[0].this.name.upper() != "ALL":
+        return items
+    listed = [items[0].copy() for _ in range(count)]
+    for k, item in enumerate(listed):
+        item.set("this", exp.Literal.number(k + 1))
+        item.parent = order
+    return listed
 
 
 def direction_of(item: exp.Expr) -> Direction:
