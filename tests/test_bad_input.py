@@ -41,7 +41,7 @@ BAD: list[tuple[str, Callable[[weir.Weir], object], str]] = [
     ),
     ("unknown stream", lambda w: w.register("SELECT * FROM trades"), "register: "),
     ("wrong type", lambda w: w.register("SELECT name FROM trade WHERE name"), "register: WHERE takes a condition"),
-    ("a part that waits", lambda w: w.register("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM trade UNION SELECT t.price)"), "register: a set operation in a subquery that looks at the query around it cannot be executed"),
+    ("a part that waits", lambda w: w.register("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM trade v FULL JOIN trade w ON v.n = t.n)"), "register: a FULL JOIN that looks at the query around it cannot be executed"),
     ("huge literal", lambda w: w.register("SELECT n FROM trade WHERE price < 1e400"), "register: "),
     ("10 MB text", lambda w: w.register("SELECT n FROM trade WHERE n = 1" + " " * 10_000_000), "register: the SQL text has 10,000,031 characters"),
     ("deep nesting", lambda w: w.register("SELECT n FROM trade WHERE " + "(" * DEEP + "n = 1" + ")" * DEEP), "register: "),

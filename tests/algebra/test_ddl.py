@@ -9,7 +9,7 @@ import pytest
 
 from weir.algebra import schema
 from weir.algebra.ddl import TypeFaultError, parse_type, spark_type
-from weir.algebra.schema import DataType, Kind, array, char, decimal, map_of, struct, varchar
+from weir.algebra.schema import DataType, array, char, decimal, map_of, struct, varchar
 from weir.algebra.single import single
 
 TYPES = (
@@ -17,7 +17,7 @@ TYPES = (
     decimal(5, 5), schema.STRING, varchar(3), char(200), schema.BOOLEAN, schema.DATE, schema.TIMESTAMP,
     schema.TIMESTAMP_NTZ, schema.INTERVAL, schema.NULL, schema.BINARY, array(schema.INT), struct(),
     map_of(schema.STRING, array(struct(("a", schema.TINYINT), ("b `c", array(schema.BINARY))))),
-    DataType(Kind.PAYLOAD, 38, 10, variant="decimal"), struct(("of", DataType(Kind.PAYLOAD, 19, 0, variant="decimal"))),
+    decimal(38, 10), decimal(38, 38), struct(("of", decimal(19, 0))),
 )  # fmt: skip
 
 
@@ -43,7 +43,8 @@ def test_every_name_that_spark_has(text: str, type_: DataType) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "text", "int(4)", "varchar", "varchar(0)", "char(1,2)", "decimal(39,0)", "decimal(3,4)", "int int", "3",
+    ["", "text", "int(4)", "varchar", "varchar(0)", "char(1,2)", "decimal(39,0)", "decimal(0,0)", "decimal(3,4)",
+     "decimal(10,-2)", "int int", "3",
      "array", "array<", "array<int", "array<int>>", "map<int>", "struct<a>", "struct<a:int,>", "struct<a:int,A:int>",
      "array<void>", "array<decimal(39,0)>", "array<" * 200 + "int" + ">" * 200],
 )  # fmt: skip

@@ -191,9 +191,9 @@ def test_small_things_of_the_language(
 def test_a_sum_that_does_not_fit_is_null(opened: tuple[weir.Weir, DirectWeir]) -> None:
     """Of groups and of windows alike; a sum that fits again is there, whatever came in between."""
     w, direct = opened
-    w.stream("big", "k int, n bigint, d decimal(18,2), ts timestamp", time="ts", keep="10 minutes")
-    most, digits = 2**63 - 1, decimal.Decimal("9999999999999999.99")
-    rows = [(1, most, digits), (1, 1, digits), (2, most, digits), (2, 1, -digits), (2, -5, digits)]
+    w.stream("big", "k int, n bigint, d decimal(38,2), ts timestamp", time="ts", keep="10 minutes")
+    most, digits = 2**63 - 1, decimal.Decimal("9" * 36 + ".99")
+    rows = [(1, most, digits), (1, 1, digits), (2, most, digits), (2, 1, digits.copy_negate()), (2, -5, digits)]
     columns = dict(zip(("k", "n", "d"), map(list, zip(*rows, strict=True)), strict=True))
     direct.batch({"big": pa.table({**columns, "ts": [START] * len(rows)})})
     grouped = w.register("SELECT k, sum(n) AS n, sum(d) AS d FROM big GROUP BY k ORDER BY k").fetch()

@@ -655,6 +655,10 @@ TYPED: list[tuple[DataType, list[Any]]] = [
     (BIGINT, [0, 1, -1, 2**53, 2**53 + 1, 2**62, None]),
     (decimal(18, 2), [Decimal("0.00"), Decimal("1.00"), Decimal("-1.00"), Decimal("9007199254740993.00"), None]),
     (decimal(18, 0), [Decimal(0), Decimal(2**53), Decimal(2**53 + 1), None]),
+    (
+        decimal(38, 3),
+        [Decimal("0.000"), Decimal("1.000"), Decimal(f"{2**53 + 1}.000"), Decimal("9" * 35 + ".999"), None],
+    ),
     (DOUBLE, [0.0, -0.0, 1.0, -1.0, float(2**53), float(2**62), math.nan, -math.nan, math.inf, None]),
     (DATE, [dt.date(1970, 1, 1), dt.date(1970, 1, 2), dt.date(9999, 12, 31), None]),
     (TIMESTAMP, [dt.datetime(1970, 1, k, tzinfo=dt.UTC) for k in (1, 2)] + [dt.datetime.max.replace(tzinfo=dt.UTC)]),

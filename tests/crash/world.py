@@ -54,6 +54,7 @@ QUERIES = (
     "ON q.name = t.name AND q.category = w.category + 1 WHERE t.price < 60 AND t.price > 5 * q.category "
     "BEGIN NOW - INTERVAL 3 MINUTES END NOW",
 )
+WAIT_S = 180  # for a driver
 DATED = "s.valid_from <= t.ts AND t.ts < s.valid_to"
 OVER_TABLES = {
     "SELECT t.n, s.rating FROM trade t JOIN stock s ON t.name = s.name WHERE t.price < 70 AND s.rating > 4": (
@@ -80,7 +81,6 @@ QUERIES = (*QUERIES, *OVER_TABLES)
 WATCHED = (0, 6, 1, 7, JOIN_OF_THREE, JOIN_OF_THREE + 1, JOIN_OF_THREE + 2)  # that the reader asks for, in turn
 EDGES = (Column("valid_from", TIMESTAMP), Column("valid_to", TIMESTAMP))
 FAR = datetime.timedelta(days=400)  # from the first row; an edge of a lifetime that is no edge
-WAIT_S = 180  # for a driver
 
 
 @dataclass

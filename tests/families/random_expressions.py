@@ -6,11 +6,12 @@ import datetime as dt
 import math
 import random
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from tests.oracle import plain_decimals
 from weir.algebra.functions import SIGNATURES
 from weir.algebra.nodes import (
     And,
@@ -55,6 +56,9 @@ COLUMNS: dict[str, DataType] = {
     "m": decimal(9, 2),
     "m2": decimal(18, 6),
     "m3": decimal(4, 4),
+    "w": decimal(38, 10),
+    "w2": decimal(24, 0),
+    "w3": decimal(38, 38),
     "s": STRING,
     "s2": STRING,
     "f": BOOLEAN,
@@ -64,6 +68,8 @@ COLUMNS: dict[str, DataType] = {
     "t2": TIMESTAMP,
 }
 STREAM = Stream("trade", tuple(Column(n, t) for n, t in COLUMNS.items()), time="t", keep_us=None)
+WIDE = (decimal(38, 2), decimal(22, 4), decimal(38, 0))
+EXACT = Context(prec=100)
 OPS = ("=", "<>", "<", "<=", ">", ">=")
 DAY_US = 86_400_000_000
 NOW_US = 1_704_067_200_000_000
@@ -143,7 +149,9 @@ def pool(type_: DataType) -> Sequence[Any]:
         case Kind.DECIMAL:
             top = 10**type_.precision - 1
             units = [k * 10**type_.scale // 2 for k in range(-10, 11)] + [1, -1, 549, 550, 551, top, -top, top - 1]
-            return [Decimal(u).scaleb(-type_.scale) for u in units if abs(u) <= top]
+            if type_.precision > 18:
+                units += [2**63, -(2**63), 2**63 - 1, 2**64 + 1, 2**53 + 1, 10**18, 10**19 + 1]
+            return [Decimal(u).scaleb(-type_.scale, EXACT) for u in units if abs(u) <= top]
     raise AssertionError(type_)
 
 
@@ -181,21 +189,13 @@ def same(a: Any, b: Any) -> bool:
 def arithmetic_type(op: str, a: DataType, b: DataType) -> DataType:
     """The result type of numeric arithmetic, by the language's rules."""
     whole = (Kind.INT, Kind.BIGINT)
-    if op == "/" or Kind.DOUBLE in (a.kind, b.kind):
+    are_whole = a.kind in whole and b.kind in whole
+    if Kind.DOUBLE in (a.kind, b.kind) or (op == "/" and are_whole):
         return DOUBLE
-    if a.kind in whole and b.kind in whole:
+    if are_whole:
         return BIGINT
-    if op == "%":
-        return DOUBLE
-    (p, s), (q, r) = (
-        ((10 if t.kind is Kind.INT else 19), 0) if t.kind in whole else (t.precision, t.scale) for t in (a, b)
-    )
-    if op == "*":
-        precision, scale = p + q, s + r
-    else:
-        scale = max(s, r)
-        precision = max(p - s, q - r) + 1 + scale
-    return decimal(precision, scale) if precision <= 18 else DOUBLE
+    digits = [((10 if t.kind is Kind.INT else 20), 0) if t.kind in whole else (t.precision, t.scale) for t in (a, b)]
+    return decimal(*plain_decimals.type_of(op, *digits))
 
 
 class Writer:
@@ -228,7 +228,9 @@ class Writer:
         return ColumnRef(0, name, COLUMNS[name])
 
     def number_type(self) -> DataType:
-        return self.rng.choice([INT, BIGINT, DOUBLE, decimal(9, 2), decimal(3, 1), decimal(18, 9), decimal(2, 0)])
+        return self.rng.choice(
+            [INT, BIGINT, DOUBLE, decimal(9, 2), decimal(3, 1), decimal(18, 9), decimal(2, 0), *WIDE]
+        )
 
     def number(self, depth: int) -> Expression:
         rng = self.rng
@@ -249,7 +251,7 @@ class Writer:
 
     def called(self, function: str, *args: Expression) -> Expression:
         """A call, of the type that the table of functions says."""
-        return Call(function, args, SIGNATURES[function].result([a.type for a in args]))
+        return Call(function, args, SIGNATURES[function].type_of(args))
 
     def number_call(self, arg: Expression) -> Expression:
         function = self.rng.choice(

@@ -12,12 +12,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import cache
 
 from weir.algebra.schema import DataType, Kind
 
 START_US = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z, where generated streams begin
+_EXACT = Context(prec=100)
 SPAN_US = 3_600_000_000  # the length of time that generated streams cover
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -65,7 +66,7 @@ def ordinary(type_: DataType) -> tuple[object, ...]:
     if kind is Kind.DECIMAL:
         limit = min(10**type_.precision - 1, 1_250)
         step = max(1, limit // 25)
-        return tuple(Decimal(k).scaleb(-type_.scale) for k in range(-limit, limit + 1, step))
+        return tuple(Decimal(k).scaleb(-type_.scale, _EXACT) for k in range(-limit, limit + 1, step))
     if kind is Kind.STRING:
         return tuple(s for s in _STRINGS if not type_.precision or len(s) <= type_.precision)
     if kind is Kind.BOOLEAN:
@@ -116,7 +117,8 @@ def extreme(type_: DataType) -> tuple[object, ...]:
         return (1.7976931348623157e308, -1.7976931348623157e308, 5e-324, -5e-324, 2.0**53, 2.0**63, -(2.0**63), 1e300)
     if kind is Kind.DECIMAL:
         top = 10**type_.precision - 1
-        return tuple(Decimal(k).scaleb(-type_.scale) for k in (top, -top, top - 1, 1, -1))
+        beyond = (2**63, -(2**63), 2**64 + 1, 10**18, top // 3) if type_.precision > 19 else ()
+        return tuple(Decimal(k).scaleb(-type_.scale, _EXACT) for k in (top, -top, top - 1, 1, -1, *beyond))
     if kind is Kind.STRING:
         return tuple(s for s in _STRINGS_EXTREME if not type_.precision or len(s) <= type_.precision)
     if kind is Kind.BOOLEAN:

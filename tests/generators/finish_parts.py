@@ -66,7 +66,7 @@ def _of_its_type(rng: random.Random, phrases: Phrases, x: str, type_: DataType, 
     calls: list[Callable[[], Part]] = []
     exact = type_.kind is not Kind.DOUBLE
     if exact:
-        summed = BIGINT if type_.kind in WHOLE else decimal(18, type_.scale)
+        summed = BIGINT if type_.kind in WHOLE else decimal(min(38, type_.precision + 10), type_.scale)
         calls += [lambda: Part(f"sum({_distinct(rng)}{x})", summed, "sum")] * 2
         calls.append(lambda: Part(f"percentile_approx({x}, {_share(rng)})", type_, "percentile_approx"))
     if last:
@@ -75,6 +75,9 @@ def _of_its_type(rng: random.Random, phrases: Phrases, x: str, type_: DataType, 
     if last and exact:
         calls.append(lambda: Part(f"percentile({x}, {_share(rng)})", NULL, "percentile", True))
         calls.append(lambda: Part(f"median({x})", NULL, "percentile", True))
+        within = f"WITHIN GROUP (ORDER BY {x}{rng.choice(('', ' DESC'))})"
+        calls.append(lambda: Part(f"percentile_cont({_share(rng)}) {within}", NULL, "percentile_cont", True))
+        calls.append(lambda: Part(f"percentile_disc({_share(rng)}) {within}", NULL, "percentile_cont"))
     elif last:
         calls.append(lambda: Part(f"sum({x})", NULL, "sum", True))
     return calls
@@ -168,7 +171,7 @@ def _aggregated(rng: random.Random, phrases: Phrases, last: bool) -> tuple[str, 
     if type_.kind in WHOLE:
         calls += [(f"sum({x})", BIGINT, False)] * 2
     if type_.kind is Kind.DECIMAL:
-        calls += [(f"sum({x})", decimal(18, type_.scale), False)] * 2
+        calls += [(f"sum({x})", decimal(min(38, type_.precision + 10), type_.scale), False)] * 2
     if type_.is_numeric and last:
         calls += [(f"avg({x})", NULL, True), (f"stddev_pop({x})", NULL, True)]
     return rng.choice(calls)

@@ -20,7 +20,7 @@ from tests.generators import domains
 from tests.generators.finish_parts import Part, aggregate, order_key, window_function
 from tests.generators.phrases import Phrases, Source
 from tests.generators.queries import MEETING, Draft
-from weir.algebra.schema import BIGINT, INT, NULL, Catalog, Column, DataType, Kind, Stream, Table
+from weir.algebra.schema import BIGINT, INT, NULL, TINYINT, Catalog, Column, DataType, Kind, Stream, Table
 
 JOINS = ("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "JOIN")
 BLOCKS = ("aggregate", "aggregate", "windows", "windows", "top", "set operation", "selection", "distinct")
@@ -132,6 +132,11 @@ class FinishDraft(Draft):
             sources.append(new)
             if "SEMI" not in join and "ANTI" not in join:
                 visible = [*visible, new]
+        if depth > 0 and self.rng.random() < 0.12:
+            item, new = self.lateral(visible)
+            text += self.rng.choice((f", {item}", f" CROSS JOIN {item}", f" LEFT JOIN {item} ON TRUE"))
+            sources.append(new)
+            visible = [*visible, new]
         phrases = self.phrases(visible)
         conditions = [phrases.predicate(2)] if self.rng.random() < 0.4 else []
         if depth > 0 and self.rng.random() < 0.35:
@@ -140,6 +145,25 @@ class FinishDraft(Draft):
         if conditions:
             text += f" WHERE {self.rng.choice((' AND ', ' AND ', ' OR ')).join(f'({c})' for c in conditions)}"
         return phrases, text
+
+    def lateral(self, visible: Sequence[Source]) -> tuple[str, Source]:
+        """A query in FROM that looks at a source before it; its rows are decided, whatever engine looks for them."""
+        self.uses.add("lateral")
+        outer = self.rng.choice(list(visible))
+        inner = Source(self.name("s"), self.rng.choice(list(self.catalog.streams.values())))
+        pairs = self.pairs(self.phrases([outer, inner]), outer, inner, lambda t: t.kind in MEETING, same=True)
+        where = f" WHERE {' = '.join(self.rng.choice(pairs))}" if pairs else ""
+        column, type_ = self.rng.choice(Phrases(self.rng, [inner], params=self.params).columns())
+        first, second = self.name("y"), self.name("y")
+        item = self.from_item(inner)
+        if self.rng.random() < 0.5:
+            query = f"SELECT max({column}) AS {first}, count(*) AS {second} FROM {item}{where}"
+            columns = (Column(first, type_), Column(second, BIGINT))
+        else:
+            query = f"SELECT DISTINCT {column} AS {first} FROM {item}{where} ORDER BY 1 LIMIT {self.rng.randint(1, 3)}"
+            columns = (Column(first, type_),)
+        alias = self.name("s")
+        return f"LATERAL ({query}) {alias}", Source(alias, Table(self.name("q"), columns, first))
 
     def met(self, visible: Sequence[Source], new: Source) -> str:
         """ON, or USING where one source is left of the join and has a column of the same name and type."""
@@ -192,7 +216,16 @@ class FinishDraft(Draft):
         if "in" in kind.split():
             if not pairs:
                 return f"EXISTS (SELECT * {body})"
+            if len(pairs) > 1 and self.rng.random() < 0.3:
+                self.uses.add("in subquery of two columns")
+                (a, b), (c, d) = self.rng.sample(pairs, k=2)
+                return f"({a}, {c}) {kind.upper()} (SELECT {b}, {d} {body})"
             a, b = self.rng.choice(pairs)
+            if self.rng.random() < 0.2:
+                self.uses.add("union in subquery")
+                more = self.from_item(Source(self.name("s"), inner.relation))
+                column = b.rpartition(".")[2]
+                return f"{a} {kind.upper()} (SELECT {b} {body} UNION SELECT {column} FROM {more})"
             return f"{a} {kind.upper()} (SELECT {b} {body})"
         if kind == "count" or not pairs:
             return f"(SELECT count(*) {body}) {self.rng.choice(('>', '<=', '='))} {self.rng.randint(0, 3)}"
@@ -250,24 +283,53 @@ class FinishDraft(Draft):
         spans = last and bool(keys and times) and self.rng.random() < 0.12
         if spans:
             self.uses.add("window of time")
+            time = self.rng.choice(times)[0]
             slide = self.rng.choice(("", ", '5 minutes'", ", '7 minutes', '1 minute'"))
-            keys[0] = (f"window({self.rng.choice(times)[0]}, '10 minutes'{slide})", NULL)
+            keys[0] = (f"window({time}, '10 minutes'{slide})", NULL)
+        sessions = not spans and last and bool(keys and times) and self.rng.random() < 0.12
         items = [*(Part(text, type_, "") for text, type_ in keys), *parts]
+        if sessions:
+            self.uses.add("session window")
+            gap = self.rng.choice(("90 seconds", "5 minutes", "20 minutes"))
+            keys[0] = (f"session_window({self.rng.choice(times)[0]}, '{gap}')", NULL)
+            items[0] = Part(f"session_window.{self.rng.choice(('start', 'end'))}", NULL, "")
+        sets = bool(keys) and not spans and not sessions and self.rng.random() < 0.15
+        if sets:
+            chosen = self.rng.choice([text for text, _ in keys])
+            items += [Part(f"grouping({chosen})", TINYINT, ""), Part("grouping_id()", BIGINT, "")]
         listed, columns = self.listed(items)
         text = f"SELECT {listed} {body}"
         if keys:
             self.uses.add("group by")
-            roll = 0.9 if spans else self.rng.random()
+            roll = 0.5 if sessions else 0.9 if spans else self.rng.random()
             named = ", ".join(
                 str(i + 1) if roll < 0.15 else key if roll < 0.9 else columns[i][0] for i, (key, _) in enumerate(keys)
             )
-            text += " GROUP BY ALL" if roll > 0.94 and not last else f" GROUP BY {named}"
+            if sets:
+                text += f" GROUP BY {self.sets_of([key for key, _ in keys])}"
+            else:
+                text += " GROUP BY ALL" if roll > 0.94 and not last else f" GROUP BY {named}"
         if self.rng.random() < 0.25:
             self.uses.add("having")
             text += f" HAVING {self.having_of(phrases)}"
         approximate = frozenset(i for i, p in enumerate(items) if p.approximate)
         block = Block(text, columns, approximate)
         return self.sorted(block, last) if last and self.rng.random() < 0.2 else block
+
+    def sets_of(self, keys: Sequence[str]) -> str:
+        """Several sets of some keys."""
+        word = self.rng.choice(("rollup", "cube", "with rollup", "with cube", "grouping sets", "listed sets"))
+        self.uses.add(word)
+        listed = ", ".join(keys)
+        if word.startswith("with"):
+            return f"{listed} {word.upper()}"
+        if word in ("rollup", "cube"):
+            return f"{word.upper()}({listed})" if self.rng.random() < 0.7 else f"{keys[0]}, {word.upper()}({keys[-1]})"
+        sets = [f"({listed})", f"({keys[0]})", keys[-1], "()"]
+        chosen = self.rng.sample(sets, k=self.rng.randint(1, 4))
+        if word == "listed sets":
+            return f"{listed} GROUPING SETS ({', '.join(chosen)})"
+        return f"GROUPING SETS ({', '.join([*chosen, f'ROLLUP({listed})'])})"
 
     def having_of(self, phrases: Phrases) -> str:
         column, type_ = self.rng.choice(phrases.columns())

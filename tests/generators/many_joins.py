@@ -208,7 +208,7 @@ class _ManyDraft(JoinDraft):
         if roll > 0.75:
             return None
         constant = str(self.rng.choice((1, 3, 10, "0.5")))
-        return Term(self.band(pair, [constant, constant], LOOSE_FORMS), last)
+        return Term(self.band(pair, [constant, constant], LOOSE_FORMS, connects=True), last)
 
     # What keeps answers small
 

@@ -42,10 +42,10 @@ _PATTERNS = (
     "%b%",
 )  # fmt: skip
 _CASTS: dict[Kind, tuple[DataType, ...]] = {
-    Kind.INT: (BIGINT, DOUBLE, decimal(9, 2), STRING, TINYINT, FLOAT),
+    Kind.INT: (BIGINT, DOUBLE, decimal(9, 2), decimal(28, 9), STRING, TINYINT, FLOAT),
     Kind.BIGINT: (INT, DOUBLE, decimal(18, 3), SMALLINT, FLOAT),
     Kind.DOUBLE: (INT, BIGINT, FLOAT, SMALLINT),
-    Kind.DECIMAL: (INT, BIGINT, DOUBLE, decimal(9, 1)),
+    Kind.DECIMAL: (INT, BIGINT, DOUBLE, decimal(9, 1), decimal(38, 6), decimal(21, 3)),
     Kind.BOOLEAN: (INT, BIGINT),
     Kind.DATE: (TIMESTAMP,),
     Kind.TIMESTAMP: (DATE, TIMESTAMP_NTZ),
@@ -114,7 +114,7 @@ class Phrases:
     def constant(self, type_: DataType) -> str:
         """A constant to be compared with something of this type; for a number possibly of another numeric type."""
         if type_.is_numeric and self.rng.random() < 0.25:
-            type_ = self.rng.choice((INT, BIGINT, DOUBLE, decimal(6, 2)))
+            type_ = self.rng.choice((INT, BIGINT, DOUBLE, decimal(6, 2), decimal(30, 5)))
         if self.template and self.rng.random() < 0.85:
             return self.slot(type_)
         value = self.value(type_)

@@ -47,6 +47,7 @@ _PREFIXES = {
     Kind.TIMESTAMP: "seen",
 }
 _DECIMALS = tuple(decimal(p, s) for p, s in ((4, 1), (9, 2), (12, 4), (18, 0), (18, 6), (18, 18), (3, 3)))
+_WIDE = tuple(decimal(p, s) for p, s in ((19, 0), (20, 4), (38, 0), (38, 10), (38, 6), (24, 24)))
 
 
 _VARIANTS = {
@@ -58,10 +59,13 @@ _VARIANTS = {
 
 
 def random_type(rng: random.Random, *, variants: bool = True) -> DataType:
-    """One of the eight kinds of column types; decimals of several precisions, and variants of the others."""
+    """One of the eight kinds of column types; decimals of several precisions, and variants of the others.
+
+    Without variants there are no decimals of many digits either: Spark rounds some of them to compare them.
+    """
     kind = rng.choice(list(_PREFIXES))
     if kind is Kind.DECIMAL:
-        return rng.choice(_DECIMALS)
+        return rng.choice(_WIDE if variants and rng.random() < 0.35 else _DECIMALS)
     if variants and kind in _VARIANTS and rng.random() < 0.4:
         return rng.choice(_VARIANTS[kind])
     return {t.kind: t for t in (INT, BIGINT, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP)}[kind]

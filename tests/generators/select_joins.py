@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 
 import pyarrow as pa
 
@@ -275,18 +276,28 @@ class JoinDraft(Draft):
             return self.distance(phrases, gaps, ("abs({0} - {1}) <= {2}", "{0} - {1} BETWEEN -{3} AND {2}"))
         forms = ("{0} - {1} BETWEEN {2} AND {3}", "abs({0} - {1}) <= {3}", "{0} - {1} >= {2} AND {0} - {1} < {3}")
         low = self.rng.choice((-2, -1, 0, 1, 3))
-        return self.band(phrases, [str(low), str(low + self.rng.choice((0, 1, 2)))], forms)
+        return self.band(phrases, [str(low), str(low + self.rng.choice((0, 1, 2)))], forms, connects=True)
 
-    def band(self, phrases: LocalPhrases, ends: Sequence[str], forms: Sequence[str] = BAND_FORMS) -> str:
-        """The difference of two numbers between two ends, or with one; of two times where there are no numbers."""
-        drawn = []
-        for source in self.rng.sample(list(phrases.sources), 2):
-            numbers = [c for c in source.relation.columns if c.type.is_numeric]
-            if not numbers:
-                gaps = ["INTERVAL 3 MINUTE", "INTERVAL 2 SECOND"]
-                return self.distance(phrases, gaps, DISTANCE_FORMS[:2])
-            drawn.append(phrases.name(source, self.rng.choice(numbers)))
-        first, second = drawn
+    def band(
+        self,
+        phrases: LocalPhrases,
+        ends: Sequence[str],
+        forms: Sequence[str] = BAND_FORMS,
+        *,
+        connects: bool = False,
+    ) -> str:
+        """The difference of two numbers between two ends, or with one; of two times where there are no numbers.
+
+        One that `connects` its sources is within 64 bits: others are evaluated where an equality is beside them.
+        """
+        a, b = self.rng.sample(list(phrases.sources), 2)
+        numbers = [[c for c in source.relation.columns if c.type.is_numeric] for source in (a, b)]
+        drawn = [pair for pair in product(*numbers) if not connects or _within_64_bits(*(c.type for c in pair))]
+        if not drawn:
+            gaps = ["INTERVAL 3 MINUTE", "INTERVAL 2 SECOND"]
+            return self.distance(phrases, gaps, DISTANCE_FORMS[:2])
+        one, other = self.rng.choice(drawn)
+        first, second = phrases.name(a, one), phrases.name(b, other)
         low, high = (f"({end})" if end.startswith("-") else end for end in ends)
         return self.rng.choice(forms).format(first, second, low, high)
 
@@ -419,7 +430,16 @@ def _bounded_template(
     table["low"] = pa.array(lows, pa.int64())
     table["high"] = pa.array([None if rng.random() < 0.03 else low + rng.randint(0, 2) for low in lows], pa.int64())
     forms = ("{0} - {1} BETWEEN {2} AND {3}", "{0} - {1} >= {2} AND {0} - {1} < {3}", "abs({0} - {1}) <= {3}")
-    return draft.band(phrases, [":low", ":high"], forms)
+    return draft.band(phrases, [":low", ":high"], forms, connects=True)
+
+
+def _within_64_bits(a: DataType, b: DataType) -> bool:
+    """Whether a difference of such numbers, and of what a digit behind the point is added to, has a key of its own."""
+    kinds = {a.kind, b.kind}
+    if Kind.DECIMAL not in kinds or Kind.DOUBLE in kinds:
+        return True
+    digits = [(t.precision, t.scale) if t.kind is Kind.DECIMAL else (10, 0) for t in (a, b)]
+    return Kind.BIGINT not in kinds and max(p - s for p, s in digits) + max(1, *(s for _, s in digits)) < 18
 
 
 def named(source: Source) -> str:

@@ -14,7 +14,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from tests.oracle import plain_functions
+from tests.oracle import plain_decimals, plain_functions
 from weir.algebra.nodes import (
     And,
     Arithmetic,
@@ -105,7 +105,7 @@ def _fit(number: Any, type_: DataType) -> Any:
     if type_.kind is Kind.DECIMAL:
         scaled = _WIDE.scaleb(Decimal(number), type_.scale)
         assert scaled == int(scaled), (number, type_)
-        return Decimal(number) if abs(scaled) < 10**type_.precision else None
+        return Decimal(number) if scaled.copy_abs() < 10**type_.precision else None
     if type_.kind is Kind.INT:
         return number if -(2**31) <= number < 2**31 else None
     if type_.kind is Kind.DATE:
@@ -136,14 +136,12 @@ def _arithmetic(e: Arithmetic, a: Any, b: Any) -> Any:
         a, b = (_days(x) * DAY_US if isinstance(x, dt.date) else x for x in (a, b))
     elif isinstance(a, dt.date):
         a, b = _days(a), _days(b)
+    if kind is Kind.DECIMAL:
+        return plain_decimals.value_of(e.op, a, b, (e.type.precision, e.type.scale))
     if e.op == "%":
         if b == 0:
             return None
         return _fit(abs(a) % abs(b) * (-1 if a < 0 else 1), e.type)
-    wide = isinstance(a, Decimal) or isinstance(b, Decimal)
-    if wide:
-        method = {"+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply}[e.op]
-        return _fit(method(Decimal(a), Decimal(b)), e.type)
     return _fit({"+": a + b, "-": a - b, "*": a * b}[e.op], e.type)
 
 

@@ -15,11 +15,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
+from functools import reduce
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from tests.oracle import plain_functions
+from tests.oracle import plain_decimals, plain_functions
 from weir.algebra.schema import DataType, Stream
 from weir.sql.parse import Parsed
 
@@ -51,7 +52,7 @@ class Value(NamedTuple):
 
 NUMBERS = ("int", "bigint", "double", "decimal")
 FLOAT, NTZ = Type("double", variant="float"), Type("timestamp", variant="timestamp_ntz")
-DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 
 def select(
@@ -237,7 +238,8 @@ def called(name: str, args: Sequence[Value]) -> Value:
 
 def result_type(name: str, of: Type) -> Type:
     if name in ("floor", "ceil", "round") and of.name == "decimal":
-        return Type("decimal", of.precision - of.scale + 1, 0) if of.scale else of
+        more = 1 if of.scale or name == "round" else 0
+        return Type("decimal", min(38, of.precision - of.scale + more), 0)
     if name == "abs":
         return Type("bigint") if of.name == "int" else of
     names = {"floor": "bigint", "ceil": "bigint", "sign": "double", "length": "int"}
@@ -256,9 +258,7 @@ def one_type(values: Sequence[Value]) -> Type:
         return max(types, key=lambda t: DIGITS[t.variant or t.name])
     if "double" in names:
         return Type("double")
-    scale = max(digits(v)[1] for v in values)
-    precision = max(digits(v)[0] - digits(v)[1] for v in values) + scale
-    return Type("decimal", precision, scale) if precision <= 18 else Type("double")
+    return Type("decimal", *reduce(plain_decimals.widest, (digits(v) for v in values)))
 
 
 def in_type(v: Value, type_: Type) -> object:
@@ -266,7 +266,9 @@ def in_type(v: Value, type_: Type) -> object:
         return float(v.value)
     if type_.name == "timestamp" and v.type.name == "date":
         return v.value * DAY_US
-    return Decimal(v.value) if type_.name == "decimal" else v.value
+    if type_.name == "decimal":
+        return plain_decimals.fitted(Fraction(v.value), (type_.precision, type_.scale))
+    return v.value
 
 
 def boolean(value: bool | None, constant: bool) -> Value:
@@ -290,7 +292,7 @@ def unit_us(word: str) -> int:
 def number(text: str) -> Value:
     if "e" in text.lower():
         return Value(Type("double"), float(text), True, True)
-    if "." not in text:
+    if "." not in text and int(text) < 2**63:
         return Value(Type("bigint"), int(text), True, True)
     value = Decimal(text)
     return Value(decimal_type(value), value, True, True)
@@ -357,7 +359,7 @@ def arithmetic(op: str, left: Value, right: Value) -> Value:
     elif left.type == right.type == FLOAT and op != "/":
         found = doubles(op, left.value, right.value)
         type_, value = FLOAT, None if found is None else single(found)
-    elif op == "/" or "double" in kinds or (op == "%" and "decimal" in kinds):
+    elif "double" in kinds or (op == "/" and "decimal" not in kinds):
         type_, value = Type("double"), doubles(op, left.value, right.value)
     elif "decimal" in kinds:
         type_, value = decimals(op, left, right)
@@ -395,19 +397,11 @@ def doubles(op: str, left: object, right: object) -> float | None:
 
 
 def decimals(op: str, left: Value, right: Value) -> tuple[Type, object]:
-    (p1, s1), (p2, s2) = digits(left), digits(right)
-    if op == "*":
-        precision, scale = p1 + p2, s1 + s2
-    else:
-        scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + scale + 1
-    if precision > 18:
-        return Type("double"), doubles(op, left.value, right.value)
-    type_ = Type("decimal", precision, scale)
+    found = plain_decimals.type_of(op, digits(left), digits(right))
+    type_ = Type("decimal", *found)
     if left.value is None or right.value is None:
         return type_, None
-    a, b = Decimal(left.value), Decimal(right.value)
-    return type_, {"+": EXACT.add, "-": EXACT.subtract, "*": EXACT.multiply}[op](a, b)
+    return type_, plain_decimals.value_of(op, left.value, right.value, found)
 
 
 def digits(v: Value) -> tuple[int, int]:
@@ -457,7 +451,7 @@ def converted(value: object, given: Type, wanted: Type) -> object:
         return single(float(value)) if wanted.variant else float(value)
     if wanted.name == "decimal":
         rounded = Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), ROUND_HALF_UP, EXACT)
-        return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None
+        return rounded if rounded.copy_abs() < Decimal(10) ** (wanted.precision - wanted.scale) else None
     if (given.name, wanted.name) == ("timestamp", "date"):
         return value // DAY_US
     if (given.name, wanted.name) == ("date", "timestamp"):

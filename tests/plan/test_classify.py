@@ -87,7 +87,7 @@ def test_refusals() -> None:
 
 
 def test_a_refused_query_can_still_be_explained() -> None:
-    query = lowered("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM weather UNION SELECT 2 WHERE t.urgent)")
+    query = lowered("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM weather v FULL JOIN weather w ON t.urgent)")
     found = classify(query, CATALOG, SETTINGS, refuse=False)
     assert found.family == ""
     assert [stage for stage, _ in found.refusals] == ["finish"]

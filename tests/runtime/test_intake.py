@@ -46,8 +46,8 @@ def test_columns_are_read_with_types() -> None:
     [
         ("a", "stream: column 'a' of 's' is not `name type`"),
         ("a strin", f"stream: column 'a' of 's' has type 'strin', expected one of {KNOWN}; did you mean 'string'?"),
-        ("a decimal(30,2)", "stream: column 'a' of 's' has type 'decimal(30,2)', expected a precision of 1 to 18"),
-        ("a decimal(5,6)", "stream: column 'a' of 's' has type 'decimal(5,6)', expected a precision of 1 to 18"),
+        ("a decimal(40,2)", "stream: column 'a' of 's' has type 'decimal(40,2)', expected a precision of 1 to 38"),
+        ("a decimal(5,6)", "stream: column 'a' of 's' has type 'decimal(5,6)', expected a precision of 1 to 38"),
         ("a varchar", "stream: column 'a' of 's' has type 'varchar', expected how many characters it has, as in "
          "varchar(10)"),
         ("a char(0)", "stream: column 'a' of 's' has type 'char(0)', expected how many characters"),
@@ -215,6 +215,17 @@ def test_rows_that_narrow_types_do_not_take(wrong: dict[str, object], says: str)
     stream = Stream("s", parse_columns(NARROW, "s"), "ts", None)
     with pytest.raises(PushError, match=says):
         rows_for(narrow(**wrong), stream)
+
+
+def test_defaults_of_decimals_keep_their_digits() -> None:
+    long = "12345678901234567890.123456789012345678"
+    columns = parse_columns(f"a decimal(38,18) default {long}, b decimal(5,2) default '0.5', ts timestamp", "s")
+    stream = Stream("s", columns, "ts", None)
+    (row,) = rows_for({"ts": [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)]}, stream).to_pylist()
+    assert (row["a"], row["b"]) == (decimal.Decimal(long), decimal.Decimal("0.50"))
+    for wrong in ("a decimal(5,2) default 0.125", "a decimal(5,2) default 1000", "a decimal(5,2) default x"):
+        with pytest.raises(StreamError, match="the default of column"):
+            parse_columns(wrong, "s")
 
 
 def test_defaults_of_narrow_types() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from tests.poison import START, World
+from tests.poison import EXPLODING, START, World
 from weir.errors import WeirError
 
 if TYPE_CHECKING:
@@ -125,3 +125,31 @@ def test_every_nasty_thing_at_once(spark: SparkSession, tmp_path: Path) -> None:
             w.push(name, table)
         assert w.run(available_now=True).progress().quarantined == 0
         world.check()
+
+
+def test_what_explodes_says_so_and_harms_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """Answers that fit into nothing, with a table and views beside them that come and go while the job runs."""
+    world = World(tmp_path / "weir", spark)
+    w = world.weir
+    w.table("place" + "x" * 122, "k bigint, owner string null", key="k")
+    w.view("view" + "x" * 122, f"SELECT R.a, p.owner FROM R JOIN place{'x' * 122} p ON R.k = p.k")
+    joined = w.register(f"SELECT a, owner FROM view{'x' * 122} WHERE a > 50")
+    exploding = [w.register(text) for text in EXPLODING.values()]
+    run = w.run(trigger="0 seconds")
+    for batch in range(2):
+        w.upsert("place" + "x" * 122, {"k": list(range(6)), "owner": [f"{batch} {k}" for k in range(6)]})
+        for name, rows in world.new_rows(25).items():
+            w.push(name, rows)
+        w.table(f"passing{batch}", "k bigint, v string null", key="k")
+        w.upsert(f"passing{batch}", {"k": [1], "v": ["x"]})
+        w.view(f"glance{batch}", f"SELECT k FROM passing{batch}")
+        w.drop_table(f"passing{batch}")
+        w.drop_view(f"glance{batch}")
+    run.stop()
+    w.run(available_now=True)
+    for query in exploding:
+        with pytest.raises(WeirError, match="allowed|for one value|has more than"):
+            query.fetch()
+    world.check()
+    assert joined.fetch().num_rows == sum(int((t["a"].to_numpy() > 50).sum()) for t in world.rows["R"])
+    assert set(world.demoted()) <= {query.id for query in exploding}

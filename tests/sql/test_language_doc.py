@@ -66,7 +66,7 @@ def test_the_catalog_that_is_shown() -> None:
 def test_the_refusal_that_is_shown() -> None:
     with pytest.raises(RegisterError) as caught:
         classify(
-            lowered("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM trade UNION SELECT t.price)"),
+            lowered("SELECT name FROM trade t WHERE EXISTS (SELECT 1 FROM trade v FULL JOIN trade w ON v.qty = t.qty)"),
             CATALOG,
             SETTINGS,
         )

@@ -8,10 +8,23 @@ from dataclasses import replace
 import pytest
 from obstore.store import MemoryStore
 
-from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Column, Stream, Table, decimal
+from weir.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Column,
+    Stream,
+    Table,
+    View,
+    decimal,
+)
 from weir.errors import OpenError, StoreError, StreamError
 from weir.store.catalog import CatalogLog, describe, identity, parse_type, path_of
-from weir.store.files import Files, ObjectFiles
+from weir.store.files import Data, Files, ObjectFiles
 
 COLUMNS = (Column("Name", STRING), Column("price", decimal(10, 2)), Column("ts", TIMESTAMP))
 TRADE = Stream("Trade", COLUMNS, "ts", 3_600_000_000, 5_000_000, "spark")
@@ -141,3 +154,29 @@ def test_a_damaged_identity_is_refused(files: Files, data: bytes) -> None:
     files.create("weir.json", data)
     with pytest.raises((OpenError, StoreError)):
         identity(files)
+
+
+def test_two_processes_drop_views_at_once(files: Files) -> None:
+    """Whoever comes second looks again; it waited for ever for a number that was taken."""
+
+    class Slow:
+        """Another process is quicker, once."""
+
+        def __init__(self) -> None:
+            self.is_quick = False
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(files, name)
+
+        def create(self, path: str, data: Data, *, durable: bool = True) -> bool:
+            if not self.is_quick:
+                self.is_quick = True
+                CatalogLog(files).drop_view("other")
+            return files.create(path, data, durable=durable)
+
+    for name in ("mine", "other"):
+        CatalogLog(files).define_view(View(name, "SELECT 1"))
+    CatalogLog(Slow()).drop_view("MINE")  # type: ignore[arg-type]  # the rest is forwarded
+    assert CatalogLog(files).read().views == {}
+    with pytest.raises(StreamError, match="there is no view 'mine'"):
+        CatalogLog(files).drop_view("mine")

@@ -32,9 +32,10 @@ ALWAYS = """
     | correlated not in subquery | correlated exists subquery | correlated not exists subquery
     | correlated scalar subquery | correlated count subquery | scalar subquery item | correlated scalar subquery item
     | count | count distinct | count distinct two | count_if | min max | sum | avg | stddev variance | collect_list
-    | collect_set | listagg | percentile | percentile_approx | bool_and or | row_number | rank
+    | collect_set | listagg | percentile | percentile_cont | percentile_approx | bool_and or | row_number | rank
     | ntile | lag lead | first_value last_value | percent_rank cume_dist | aggregate over partition
-    | aggregate over peers | range frame | rows frame | window of time
+    | aggregate over peers | range frame | rows frame | window of time | session window
+    | lateral | in subquery of two columns | union in subquery | rollup | cube | grouping sets
     | using | star
 """
 

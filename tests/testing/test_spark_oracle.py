@@ -73,7 +73,9 @@ def test_views_and_types(spark: SparkSession) -> None:
         views={"cheap": "SELECT * FROM trade WHERE price < 2 OR price IS NULL"},
     )  # fmt: skip
     assert found.schema.names == ["s", "a", "l"]
-    ours = pa.table({"s": pa.array([0], pa.decimal128(18, 2)), "a": [1e-7], "l": [[4, 3, 0]]})
+    ours = pa.table(
+        {"s": pa.array([0], pa.decimal128(18, 2)), "a": pa.array([0], pa.decimal128(14, 6)), "l": [[4, 3, 0]]}
+    )
     assert differ_from_spark(found, ours, lists_are_bags=True) is None
     assert "in Spark" in str(differ_from_spark(found, ours.set_column(2, "l", [["4"]])))
 

@@ -14,7 +14,7 @@ import pytest
 from weir.algebra.ddl import parse_type
 from weir.algebra.json_paths import json_part, steps_of
 from weir.algebra.nodes import Call, Cast, ColumnRef, Element, Expression, Field, IsNull, JsonField, Literal
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, DataType, array, decimal
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind, array, decimal
 from weir.store.row_files import arrow_type
 from weir.values.codec import from_json, to_json
 from weir.values.evaluate import evaluate
@@ -36,13 +36,25 @@ def random_value(rng: random.Random, type_: DataType, nulls: float = 0.2) -> Any
         return [(k, random_value(rng, type_.parts[1][1])) for k in keys]
     if type_.variant == "struct":
         return {name: random_value(rng, part) for name, part in type_.parts}
-    if type_.variant == "decimal":
+    if type_.kind is Kind.DECIMAL:
         return Decimal(rng.randint(-(10**22), 10**22)).scaleb(-4)
     return {INT: rng.randint(-3, 3), STRING: rng.choice("xyz"), DOUBLE: rng.random()}[type_]
 
 
 def at(values: list[Any] | None, place: int) -> Any:
     return values[place] if values is not None and -len(values) <= place < len(values) else None
+
+
+def keys_of(pairs: list[Any] | None) -> Any:
+    return None if pairs is None else [k for k, _ in pairs]
+
+
+def values_of(pairs: list[Any] | None) -> Any:
+    return None if pairs is None else [v for _, v in pairs]
+
+
+def has_key(pairs: list[Any] | None) -> Any:
+    return None if pairs is None else any(k == "a" for k, _ in pairs)
 
 
 def contains(values: list[Any] | None, wanted: int) -> bool | None:
@@ -57,6 +69,9 @@ CASES: list[tuple[DataType, Callable[[ColumnRef], Expression], Callable[[Any], A
     (STRUCT, lambda x: Field(x, "b", STRING), lambda v: None if v is None else v["b"]),
     (STRUCT, lambda x: IsNull(x), lambda v: v is None),
     (STRUCT, lambda x: x, lambda v: v),
+    (MAP, lambda x: Call("map_keys", (x,), array(STRING)), keys_of),
+    (MAP, lambda x: Call("map_values", (x,), array(DOUBLE)), values_of),
+    (MAP, lambda x: Call("map_contains_key", (x, Literal("a", STRING)), BOOLEAN), has_key),
     (XS, lambda x: Element(x, 0, INT), lambda v: at(v, 0)),
     (XS, lambda x: Element(x, 3, INT), lambda v: at(v, 3)),
     (XS, lambda x: Element(x, -2, INT), lambda v: at(v, -2)),

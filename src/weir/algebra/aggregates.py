@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from weir.algebra import schema
-from weir.algebra.schema import DataType, Kind, decimal
-
-_DIGITS_MAX = 18
+from weir.algebra import decimals, schema
+from weir.algebra.schema import DataType, Kind
 
 Result = Callable[[Sequence[DataType]], DataType]
 
@@ -35,6 +33,7 @@ class Aggregation:
     takes_star: bool = False
     in_order: bool = False  # its value depends on the order of rows: that of time and arrival if no other is said
     ignores_nulls: bool | None = None  # None: nobody can choose; False: IGNORE NULLS may be said
+    within_group: bool = False  # its argument stands behind WITHIN GROUP (ORDER BY …)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def _sum(types: Sequence[DataType]) -> DataType:
     (type_,) = types
     _numbers(types)
     if type_.kind is Kind.DECIMAL:
-        return decimal(_DIGITS_MAX, type_.scale)
+        return decimals.total(type_)
     return schema.DOUBLE if type_.kind is Kind.DOUBLE else schema.BIGINT
 
 
@@ -85,6 +84,16 @@ def _numbers(types: Sequence[DataType]) -> DataType:
     if wrong is not None:
         raise MisfitError(f"a number, got {wrong}")
     return schema.DOUBLE
+
+
+def _average(types: Sequence[DataType]) -> DataType:
+    _numbers(types)
+    return decimals.average(types[0]) if types[0].kind is Kind.DECIMAL else schema.DOUBLE
+
+
+def _count(types: Sequence[DataType]) -> DataType:
+    _numbers(types)
+    return schema.BIGINT
 
 
 def _whole(types: Sequence[DataType]) -> DataType:
@@ -114,16 +123,16 @@ def _number_itself(types: Sequence[DataType]) -> DataType:
 
 
 def _listed(types: Sequence[DataType]) -> DataType:
-    if types[0].kind in (Kind.PAYLOAD, Kind.INTERVAL):
-        raise MisfitError(f"a number, a text, a boolean or a time, got {types[0]}")
+    if types[0].kind is Kind.INTERVAL:
+        raise MisfitError("an interval; list the two times instead")
     return schema.array(types[0])
 
 
 AGGREGATIONS = (
     Aggregation("count", _always(schema.BIGINT), takes_star=True),
     Aggregation("approx_count_distinct", _always(schema.BIGINT), takes_distinct=False),
-    Aggregation("sum", _sum),
-    Aggregation("avg", _numbers, also=("mean",)),
+    Aggregation("sum", _sum, also=("try_sum",)),
+    Aggregation("avg", _average, also=("mean", "try_avg")),
     Aggregation("min", _ordered),
     Aggregation("max", _ordered),
     Aggregation("stddev", _numbers, also=("stddev_samp", "std"), takes_distinct=False),
@@ -133,6 +142,14 @@ AGGREGATIONS = (
     Aggregation("corr", _numbers, 2, takes_distinct=False),
     Aggregation("covar_samp", _numbers, 2, takes_distinct=False),
     Aggregation("covar_pop", _numbers, 2, takes_distinct=False),
+    Aggregation("skewness", _numbers, takes_distinct=False),
+    Aggregation("kurtosis", _numbers, takes_distinct=False),
+    Aggregation("regr_count", _count, 2, takes_distinct=False),
+    *(
+        Aggregation(f"regr_{name}", _numbers, 2, takes_distinct=False)
+        for name in ("avgx", "avgy", "sxx", "syy", "sxy", "slope", "intercept", "r2")
+    ),
+    Aggregation("mode", _ordered, takes_distinct=False),
     Aggregation("count_if", _boolean(schema.BIGINT), takes_distinct=False),
     Aggregation("bool_and", _boolean(schema.BOOLEAN), also=("every",)),
     Aggregation("bool_or", _boolean(schema.BOOLEAN), also=("some", "any")),
@@ -149,6 +166,8 @@ AGGREGATIONS = (
     Aggregation("min_by", _ordered_by, 2, takes_distinct=False),
     Aggregation("median", _numbers, takes_distinct=False),
     Aggregation("percentile", _numbers, parameters=("percentage",), takes_distinct=False),
+    Aggregation("percentile_cont", _numbers, parameters=("percentage",), takes_distinct=False, within_group=True),
+    Aggregation("percentile_disc", _numbers, parameters=("percentage",), takes_distinct=False, within_group=True),
     Aggregation(
         "percentile_approx",
         _number_itself,

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 
 from weir.algebra import schema
+from weir.algebra.decimals import DIGITS_MAX
 from weir.algebra.schema import DataType, Kind, decimal
 
-DIGITS_MAX = 18  # of a decimal
-_DIGITS_OF_SPARK = 38
 _DEPTH_MAX = 100
 _TEXT_CHARS_MAX = 2**31 - 1  # of a char or varchar
 _WORD = re.compile(r"\s*([A-Za-z_]\w*)")
 _FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|`((?:[^`]|``)+)`)\s*:?\s*(?=\S)")
 _MARK = re.compile(r"\s*([<>,])")
 _EMPTY = re.compile(r"\s*<\s*>")
-_WIDE = re.compile(r"decimal\((19|2\d|3[0-8]),\d+\)")
 _SIZES = re.compile(r"\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 
 _PLAIN = {
@@ -43,7 +41,7 @@ _SIZED = {"varchar": schema.varchar, "char": schema.char, "character": schema.ch
 _NESTED = ("array", "map", "struct")
 NAMES = (*_PLAIN, *_DECIMALS, *_SIZED, *_NESTED)
 KNOWN = (
-    "tinyint, smallint, int, bigint, float, double, decimal(p,s) with p at most 18, string, varchar(n), char(n), "
+    "tinyint, smallint, int, bigint, float, double, decimal(p,s) with p at most 38, string, varchar(n), char(n), "
     "boolean, date, timestamp, timestamp_ntz, binary, array<…>, map<…,…>, struct<name:…>"
 )
 
@@ -74,12 +72,9 @@ def read_type(text: str, at: int = 0, depth: int = 0) -> tuple[DataType, int]:
     end = at if sizes is None else sizes.end()
     if word in _DECIMALS:
         precision, scale = (*numbers, 10, 0)[:2] if len(numbers) != 1 else (numbers[0], 0)
-        digits_max = _DIGITS_OF_SPARK if depth else DIGITS_MAX
-        if not (1 <= precision <= digits_max and scale <= precision):
+        if not (1 <= precision <= DIGITS_MAX and scale <= precision):
             wrong = text[found.start() : end].strip()
-            raise TypeFaultError(f"a precision of 1 to {digits_max} and a scale not above it", wrong)
-        if precision > DIGITS_MAX:
-            return DataType(Kind.PAYLOAD, precision, scale, variant="decimal"), end
+            raise TypeFaultError(f"a precision of 1 to {DIGITS_MAX} and a scale not above it", wrong)
         return decimal(precision, scale), end
     if word in _SIZED:
         if len(numbers) != 1 or not 1 <= numbers[0] <= _TEXT_CHARS_MAX:
@@ -137,8 +132,7 @@ def parse_type(text: str) -> DataType:
         return {"interval": schema.INTERVAL, "null": schema.NULL}[text]
     if text.startswith("list<"):  # constants behind IN
         return schema.list_of(parse_type(text[5:-1]))
-    # The type of an expression may be a decimal of more digits, which only payloads hold.
-    type_, end = read_type(text, depth=1 if _WIDE.fullmatch(text) else 0)
+    type_, end = read_type(text)
     if text[end:].strip():
         raise TypeFaultError("the end of the type", text[end:].strip())
     return type_

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 from weir.algebra import nodes
+from weir.algebra.decimals import CALCULATIONS, number_of, units_of
 from weir.algebra.functions import SIGNATURES
 from weir.algebra.json_paths import json_part, steps_of
 from weir.algebra.nodes import Expression, Literal
@@ -29,7 +30,7 @@ INT32_MAX = 2**31 - 1
 FOLDED_CHARS_MAX = 1 << 20  # of a constant that calls of constants make
 _DAY_US = 86_400_000_000
 _EPOCH_DAY = dt.date(1970, 1, 1)
-_WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
+_HALF_UP = Context(prec=400, rounding=ROUND_HALF_UP)
 _TRUE, _FALSE, _UNKNOWN = Literal(True, BOOLEAN), Literal(False, BOOLEAN), Literal(None, BOOLEAN)
 
 
@@ -103,7 +104,7 @@ def _called(e: nodes.Call, args: Sequence[Literal]) -> Literal:
         found = found if -limit <= found < limit else None
     if isinstance(found, float) and e.type.variant == "float":
         found = single(found)
-    if isinstance(found, Decimal) and abs(found) >= Decimal(10) ** (e.type.precision - e.type.scale):
+    if isinstance(found, Decimal) and found.copy_abs() >= Decimal(10) ** (e.type.precision - e.type.scale):
         found = None
     return Literal(found, e.type)
 
@@ -120,19 +121,25 @@ def _arithmetic(e: nodes.Arithmetic | nodes.Negate, args: Sequence[Literal]) -> 
     kind = e.type.kind
     if kind is Kind.DATE:
         return _moved_date(e, args)
+    if kind is Kind.DECIMAL and isinstance(e, nodes.Arithmetic):
+        return _decimal(e, args)
     values = [_number(a, e.type) for a in args]
     a = values[0]
     if isinstance(e, nodes.Negate):
         return _bounded(-a if not isinstance(a, Decimal) else a.copy_negate(), kind)
     b = values[1]
-    if isinstance(a, Decimal):
-        assert isinstance(b, Decimal)
-        exact = {"+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply}[e.op](a, b)
-        return exact.quantize(Decimal(1).scaleb(-e.type.scale), context=_WIDE)
+    assert not isinstance(a, Decimal)
     assert not isinstance(b, Decimal)
     if e.op in "/%":
         return None if b == 0 else _divided(e.op, a, b)
     return _bounded({"+": a + b, "-": a - b, "*": a * b}[e.op], kind)
+
+
+def _decimal(e: nodes.Arithmetic, args: Sequence[Literal]) -> Decimal | None:
+    scales = [a.type.scale for a in args]
+    left, right = (units_of(Decimal(str(a.value)), scale) for a, scale in zip(args, scales, strict=True))
+    units = CALCULATIONS[e.op](left, scales[0], right, scales[1], e.type)
+    return None if units is None else number_of(units, e.type.scale)
 
 
 def _divided(op: str, a: float, b: float) -> float | int:
@@ -214,8 +221,8 @@ def cast(a: Literal, wanted: DataType) -> object:
         return whole if -limit <= whole < limit else None
     if kind is Kind.DECIMAL:
         exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)  # by its digits, as in Spark
-        rounded = exact.quantize(Decimal(1).scaleb(-wanted.scale), context=Context(prec=400, rounding=ROUND_HALF_UP))
-        return rounded if abs(rounded) < Decimal(10) ** (wanted.precision - wanted.scale) else None
+        rounded = exact.quantize(Decimal(1).scaleb(-wanted.scale), context=_HALF_UP)
+        return rounded if rounded.copy_abs() < Decimal(10) ** (wanted.precision - wanted.scale) else None
     raise UnfoldedError
 
 

@@ -206,6 +206,11 @@ def _call_text(e: nodes.Call, names: Names) -> str:
 
 
 def _aggregate_text(e: nodes.Aggregate, names: Names) -> str:
+    if isinstance(e.parameter, tuple):  # a percentage, and whether the order is descending
+        share, descending = e.parameter
+        order = _text(e.args[0], names)[0] + (" DESC" if descending else "")
+        text = f"{e.function}({share!r}) WITHIN GROUP (ORDER BY {order})"
+        return text if e.filter is None else f"{text} FILTER (WHERE {_text(e.filter, names)[0]})"
     args = _arguments_text(e.function, e.args, e.parameter, names)
     text = f"{e.function}({'DISTINCT ' if e.distinct else ''}{args})"
     if e.parameter is True:
@@ -239,7 +244,14 @@ def direction_text(direction: nodes.Direction) -> str:
     return " ".join(words)
 
 
+def _session_text(e: nodes.WindowCall, names: Names) -> str:
+    assert isinstance(e.parameter, int), "a gap is a length of time"
+    return f"session_window({_text(e.args[0], names)[0]}, '{interval_text(e.parameter).removeprefix('INTERVAL ')}')"
+
+
 def _window_call_text(e: nodes.WindowCall, names: Names) -> str:
+    if e.function in nodes.SESSION_EDGES:
+        return f"{_session_text(e, names)}.{e.function.removeprefix('session_')}"
     over: list[str] = []
     if e.partition:
         over.append("PARTITION BY " + ", ".join(_key_text(p, names) for p in e.partition))
@@ -266,7 +278,10 @@ def _subquery_text(e: nodes.Subquery, names: Names) -> tuple[str, int]:
     text = f"({node_sql(e.query, names)})"
     if e.kind == "exists":
         return f"EXISTS {text}", _ATOM
-    return (text, _ATOM) if e.arg is None else (f"{_inside(e.arg, _ADD, names)} IN {text}", _COMPARE)
+    if not e.args:
+        return text, _ATOM
+    args = [_inside(arg, _ADD, names) for arg in e.args]
+    return f"{args[0] if len(args) == 1 else '(' + ', '.join(args) + ')'} IN {text}", _COMPARE
 
 
 def _side(e: Expression, names: Names) -> str:
@@ -360,7 +375,8 @@ def _select_sql(node: Node, names: Names, hidden: int) -> str:
         parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else nodes.And(conditions), names)[0]]
     if isinstance(body, nodes.GroupBy):
         if body.keys:
-            parts += ["GROUP BY", ", ".join(_grouping_text(k, shown, names) for k in body.keys)]
+            keys = [k for k in body.keys if not (isinstance(k, nodes.WindowCall) and k.function == "session_end")]
+            parts += ["GROUP BY", ", ".join(_grouping_text(k, shown, names) for k in keys)]
         if body.having is not None:
             parts += ["HAVING", _text(body.having, names)[0]]
     return " ".join(parts)
@@ -368,6 +384,8 @@ def _select_sql(node: Node, names: Names, hidden: int) -> str:
 
 def _grouping_text(key: Expression, columns: tuple[tuple[str, Expression], ...], names: Names) -> str:
     """A key; one with a query inside is the same as a column only if it stands there alone, so its place is written."""
+    if isinstance(key, nodes.WindowCall):
+        return _session_text(key, names)
     shown = [e for _, e in columns]
     return str(shown.index(key) + 1) if key in shown and next(subqueries(key), None) else _key_text(key, names)
 
@@ -435,7 +453,7 @@ def _source_text(node: Node, names: Names) -> str:
 
 
 def _derived_text(node: nodes.Derived, names: Names) -> str:
-    text = f"({node_sql(node.child, names)}) {quoted(names[node.source])}"
+    text = f"{'LATERAL ' if node.lateral else ''}({node_sql(node.child, names)}) {quoted(names[node.source])}"
     outside = [c.name for c in node.columns]
     return text if outside == output_names(node.child) else f"{text}({', '.join(quoted(n) for n in outside)})"
 

@@ -8,12 +8,13 @@ Semantics are Spark's; where a value does not fit into a type, or Spark raises a
 
 from __future__ import annotations
 
+from weir.algebra.array_functions import ARRAYS
 from weir.algebra.choice_functions import CHOICES
 from weir.algebra.number_functions import NUMBERS
 from weir.algebra.payload_functions import PAYLOADS
 from weir.algebra.text_functions import TEXTS
 from weir.algebra.time_functions import TIMES
 
-FUNCTIONS = (*NUMBERS, *TEXTS, *CHOICES, *TIMES, *PAYLOADS)
+FUNCTIONS = (*NUMBERS, *TEXTS, *CHOICES, *TIMES, *PAYLOADS, *ARRAYS)
 SIGNATURES = {f.name: f for f in FUNCTIONS}  # by the name that `Call.function` has
 NAMED = {name: f for f in FUNCTIONS if not f.is_syntax for name in (f.name, *f.also)}  # by every name that SQL may use

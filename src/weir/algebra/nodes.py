@@ -202,7 +202,11 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A function OVER (PARTITION BY … ORDER BY … frame)."""
+    """A function OVER (PARTITION BY … ORDER BY … frame).
+
+    The edges of session_window(time, gap) are such functions too, as keys of a GroupBy: over the rows that agree in its
+    other keys, in the order of their time. Their parameter is the gap, which is part of a shape.
+    """
 
     function: str
     args: tuple[Expression, ...]
@@ -215,16 +219,19 @@ class WindowCall:
     ignores_nulls: bool = False
 
 
+SESSION_EDGES = ("session_start", "session_end")  # functions of WindowCall that only a key of GroupBy can be
+
+
 @dataclass(frozen=True, slots=True)
 class Subquery:
     """A query inside an expression. Columns of outer sources may occur in it: then it is correlated.
 
-    scalar: its only value, NULL if it has no row; exists: whether it has one; in: whether `arg` is among its values.
+    scalar: its only value, NULL if it has no row; exists: whether it has one; in: whether `args` are one of its rows.
     """
 
     kind: str  # scalar exists in
     query: Node
-    arg: Expression | None
+    args: tuple[Expression, ...]  # of in, one for each column
     type: DataType
 
 
@@ -429,12 +436,16 @@ class OuterJoin:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A query in FROM. Its columns are referred to by its number, as those of a source are."""
+    """A query in FROM. Its columns are referred to by its number, as those of a source are.
+
+    One that is lateral may look at the columns of the sources before it.
+    """
 
     source: int
     child: Node
     alias: str
     columns: tuple[Column, ...]  # as they are called outside
+    lateral: bool = False
 
 
 @dataclass(frozen=True, slots=True)

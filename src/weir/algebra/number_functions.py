@@ -11,18 +11,21 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from weir.algebra import schema
+from weir.algebra import decimals, schema
+from weir.algebra.decimals import DIGITS_MAX
 from weir.algebra.schema import DataType, Kind
 from weir.algebra.signatures import (
     DOUBLE,
     FIXED_WHOLE,
     NARROW_WHOLE,
     NUMBER,
+    OPERAND,
     SIZED,
     WHOLE,
     Signature,
     Takes,
     always,
+    first,
     whole,
 )
 
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from weir.algebra.nodes import Expression
 
 _BIGINT_MAX = 2**63 - 1
-_PRECISION_MAX = 18
 _WIDE = Context(prec=400)
 
 
@@ -39,35 +41,32 @@ def _widened(types: Sequence[DataType]) -> DataType:
 
 
 def _whole_number(types: Sequence[DataType]) -> DataType:
-    return _rounded(types) if types[0].kind is Kind.DECIMAL else schema.BIGINT
+    return _rounded(types[0]) if types[0].kind is Kind.DECIMAL else schema.BIGINT
 
 
-def _rounded(types: Sequence[DataType]) -> DataType:
+def _rounded(type_: DataType) -> DataType:
     """A decimal without its digits behind the point may have one more in front."""
-    type_ = types[0]
-    if type_.kind is not Kind.DECIMAL or not type_.scale:
-        return type_
-    return schema.decimal(type_.precision - type_.scale + 1, 0)
+    return schema.decimal(type_.precision - type_.scale + 1, 0) if type_.scale else type_
 
 
 def _rounded_to(args: Sequence[Expression]) -> DataType:
     """The type of round(x, n): a decimal keeps at most n digits behind the point, and may have one more in front."""
     type_ = args[0].type
-    if len(args) == 1:
-        return _rounded([type_])
     if type_.kind is not Kind.DECIMAL:
         return type_
-    places = getattr(args[1], "value", 0) or 0
+    places = (getattr(args[1], "value", 0) or 0) if len(args) > 1 else 0
     front = type_.precision - type_.scale + 1
     if places < 0:
-        return schema.decimal(min(max(front, 1 - places), _PRECISION_MAX), 0)
+        return schema.decimal(min(max(front, 1 - places), DIGITS_MAX), 0)
     scale = min(type_.scale, places)
-    return schema.decimal(min(front + scale, _PRECISION_MAX), scale)
+    return schema.decimal(min(front + scale, DIGITS_MAX), scale)
 
 
 def _remainder(types: Sequence[DataType]) -> DataType:
     if all(t == schema.FLOAT for t in types):
         return schema.FLOAT
+    if Kind.DECIMAL in (t.kind for t in types) and Kind.DOUBLE not in (t.kind for t in types):
+        return decimals.result("%", types[0], types[1])
     return schema.BIGINT if all(t.kind in (Kind.INT, Kind.BIGINT) for t in types) else schema.DOUBLE
 
 
@@ -165,14 +164,14 @@ NUMBERS = (
     Signature("sign", Takes((NUMBER,)), _DOUBLE, _sign, also=("signum",)),
     Signature("floor", Takes((NUMBER,)), _whole_number, _integral(ROUND_FLOOR)),
     Signature("ceil", Takes((NUMBER,)), _whole_number, _integral(ROUND_CEILING), also=("ceiling",)),
-    Signature("round", Takes((NUMBER,), (FIXED_WHOLE,)), _rounded, _round, sized=_rounded_to),
-    Signature("bround", Takes((NUMBER,), (FIXED_WHOLE,)), _rounded, _bround, sized=_rounded_to),
+    Signature("round", Takes((NUMBER,), (FIXED_WHOLE,)), first, _round, sized=_rounded_to),
+    Signature("bround", Takes((NUMBER,), (FIXED_WHOLE,)), first, _bround, sized=_rounded_to),
     *(Signature(name, Takes((DOUBLE,)), _DOUBLE) for name in _REAL.split()),
     Signature("log", Takes((DOUBLE, DOUBLE)), _DOUBLE),
     Signature("power", Takes((DOUBLE, DOUBLE)), _DOUBLE, also=("pow",)),
     Signature("atan2", Takes((DOUBLE, DOUBLE)), _DOUBLE),
     Signature("hypot", Takes((DOUBLE, DOUBLE)), _DOUBLE),
-    Signature("pmod", Takes((NUMBER, NUMBER)), _remainder),
+    Signature("pmod", Takes((OPERAND, OPERAND)), _remainder),
     Signature("div", Takes((NUMBER, NUMBER)), _BIGINT, written=lambda p: f"({p[0]} DIV {p[1]})"),
     Signature("isnan", Takes((DOUBLE,)), _BOOLEAN, lambda x: x is not None and x != x, sees_nulls=True),
     Signature("nanvl", Takes((DOUBLE, DOUBLE)), _DOUBLE, sees_nulls=True),

@@ -37,9 +37,8 @@ class DataType:
     """A type: its kind and, where it has fewer values than others of the kind, which variant of it.
 
     A variant differs in what is stored, and where a value is made (CAST, a constant, a pushed row); in between it
-    counts as its kind. `precision` is the digits of a DECIMAL (at most 18), or the characters of a char or varchar.
-    A payload is an array (its part is called `element`), a map (`key` and `value`), a struct (its fields), binary, or a
-    decimal of more digits than numbers have here, which occurs inside of other payloads.
+    counts as its kind. `precision` is the digits of a DECIMAL (at most 38), or the characters of a char or varchar.
+    A payload is an array (its part is called `element`), a map (`key` and `value`), a struct (its fields), or binary.
     """
 
     kind: Kind
@@ -61,8 +60,6 @@ class DataType:
         return self.variant or str(self.kind.value)
 
     def _payload_text(self) -> str:
-        if self.variant == "decimal":
-            return f"decimal({self.precision},{self.scale})"
         if self.variant == "struct":
             return f"struct<{','.join(f'{_field_text(name)}:{type_}' for name, type_ in self.parts)}>"
         return self.variant + (f"<{','.join(str(type_) for _, type_ in self.parts)}>" if self.parts else "")

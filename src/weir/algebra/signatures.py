@@ -44,6 +44,7 @@ WHOLE = Taken("a whole number", _WHOLE, schema.BIGINT)
 FIXED_WHOLE = Taken("a whole number", _WHOLE, schema.BIGINT, fixed=True)
 NARROW_WHOLE = Taken("a whole number", _WHOLE, schema.BIGINT, narrow=True)
 NUMBER = Taken("a number", _NUMBERS, None)
+OPERAND = Taken("a number of arithmetic", _NUMBERS, None)  # beside a decimal a whole constant is its own digits
 DOUBLE = Taken("a number", frozenset({Kind.DOUBLE}), schema.DOUBLE, _NUMBERS | _TEXT)
 SIZED = Taken("a number or an interval", _NUMBERS | {Kind.INTERVAL}, None)
 TIME = Taken("a date or a timestamp", _TIMES, schema.TIMESTAMP, _TEXT, schema.DATE)

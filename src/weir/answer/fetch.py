@@ -26,7 +26,7 @@ from weir.answer.recompute import EXAMINED_MAX, recompute
 from weir.answer.row_codes import less
 from weir.answer.table_versions import VersionRows
 from weir.answer.views import Ids, View, met, missing, ordered, qualified, require_room, shown, table_of
-from weir.answer.window import ANY, EVERYTHING, Cut, TimeDistance, apart, resolve
+from weir.answer.window import ANY, EVERYTHING, Cut, TimeDistance, apart, latest_begin, resolve
 from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
 from weir.families.query_parts import columns_of, condition_of
@@ -75,8 +75,20 @@ class StandingCore:
         """How far apart the rows of a pair may be so that some moment shows both."""
         if len(self.query.sources) != 2:
             return ANY
+        if any(is_changes(scan.relation) and not scan.is_retroactive for scan in self.query.sources):
+            return ANY  # whether a row meets a version is not a matter of windows
         first, second = (scan.window for scan in self.query.sources)
         return apart(first, second, self.constants, (self.streams[0].keep_us, self.streams[1].keep_us))
+
+    @property
+    def begin_us(self) -> int | None:
+        """The latest begin of its streams' windows, as a distance from τ; None if none of them moves with τ."""
+        own = [
+            (scan.window, s.keep_us)
+            for scan, s in zip(self.query.sources, self.streams, strict=True)
+            if not is_changes(s.name)
+        ]
+        return latest_begin([window for window, _ in own], self.constants, [keep_us for _, keep_us in own])
 
 
 @dataclass(frozen=True)
@@ -213,6 +225,7 @@ def _older(core: StandingCore, files: Files, state: State, views: Sequence[View]
         at_first,
         batches_below=active_from,
         apart=core.apart,
+        begin_us=core.begin_us,
         results_max=OLDER_RESULTS_MAX,
     )
     if ids is None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import ColumnRef, Comparison, Expression, Literal, Param, conjunction
+from weir.algebra.nodes import ColumnRef, Comparison, Expression, IsNull, Literal, Param, conjunction, disjunction
 from weir.algebra.schema import BIGINT, Column
 from weir.answer import engine
 from weir.answer.groups import grouped
@@ -141,21 +141,37 @@ class _Finishing:
 
     def _among(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
         """Three-valued: TRUE where the value is found, else NULL where it or one of the set is NULL, else FALSE."""
-        assert isinstance(finish.test, Comparison)
-        assert isinstance(finish.test.left, ColumnRef)
-        inner = pa.table({_VALUE: found.column(finish.value)})
-        test: Expression = replace(finish.test, right=ColumnRef(OWN, _VALUE, finish.test.right.type))
+        names = [f"{_VALUE} {k}" for k in range(len(finish.tests))]
+        of = [test.right.name for test in finish.tests if isinstance(test.right, ColumnRef)]
+        inner = pa.table([found.column(name) for name in of], names=names)
+        tests: list[Expression] = [
+            replace(test, right=ColumnRef(OWN, name, test.right.type))
+            for test, name in zip(finish.tests, names, strict=True)
+        ]
+        same: list[Expression] = []
         if finish.number is not None:
             inner = inner.append_column(_NUMBER, found.column(finish.number))
-            same = Comparison("=", ColumnRef(OWN, finish.number, BIGINT), ColumnRef(OWN, _NUMBER, BIGINT))
-            test = conjunction([same, test])
-        first, _ = pairs(rows, different(inner), test, self.constants)
-        true = np.zeros(rows.num_rows, bool)
-        true[first] = True
-        any_ = _has(finish, rows, found)
-        any_null = _has(finish, rows, found.filter(found.column(finish.value).is_null()))
-        is_null = rows.column(finish.test.left.name).is_null().to_numpy()
-        return pa.array(true, mask=~true & any_ & (is_null | any_null))
+            same = [Comparison("=", ColumnRef(OWN, finish.number, BIGINT), ColumnRef(OWN, _NUMBER, BIGINT))]
+        inner = different(inner)
+        true = self._has_partner(rows, inner, [*same, *tests])
+        args = rows.select([test.left.name for test in finish.tests if isinstance(test.left, ColumnRef)])
+        if len(tests) == 1:
+            any_ = _has(finish, rows, found)
+            any_null = _has(finish, rows, found.filter(found.column(finish.value).is_null()))
+            return pa.array(true, mask=~true & any_ & (_some_null(args) | any_null))
+        # Only where a NULL is on either side can rows be neither equal nor different.
+        maybe: list[Expression] = [*same, *(disjunction([test, IsNull(test)]) for test in tests)]
+        unknown = self._has_partner(rows, inner.filter(pa.array(_some_null(inner.select(names)))), maybe)
+        with_null = np.flatnonzero(_some_null(args) & ~unknown)
+        unknown[with_null] = self._has_partner(rows.take(pa.array(with_null)), inner, maybe)
+        return pa.array(true, mask=~true & unknown)
+
+    def _has_partner(self, rows: pa.Table, inner: pa.Table, terms: Sequence[Expression]) -> np.ndarray:
+        """For each row, whether there is one inside for which all terms are true."""
+        first, _ = pairs(rows, inner, conjunction(list(terms)), self.constants)
+        has = np.zeros(rows.num_rows, bool)
+        has[first] = True
+        return has
 
     # Order.
 
@@ -205,6 +221,14 @@ _VALUE, _NUMBER = "value inside", "number inside"  # columns of a subquery's row
 def _like(table: pa.Table, first: pa.Table) -> pa.Table:
     """The same rows under the names and types of the first operand of a set operation."""
     return table.rename_columns(first.column_names).cast(first.schema)
+
+
+def _some_null(table: pa.Table) -> np.ndarray:
+    """The rows in which a value is NULL."""
+    found = np.zeros(table.num_rows, bool)
+    for column in table.columns:
+        found |= column.is_null().to_numpy()
+    return found
 
 
 def _has(finish: Attached, rows: pa.Table, found: pa.Table) -> np.ndarray:

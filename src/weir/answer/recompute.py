@@ -8,6 +8,8 @@ that its window shows and that satisfy the conditions about this source alone. T
 sources are used to find candidates (`weir.answer.candidates`). The conditions themselves decide about every candidate,
 so that what equality means (NULL, NaN, −0.0, mixed types) is said in one place, `weir.values.comparisons`.
 
+Of a table's versions those are looked at that held when the rows beside them came (`weir.answer.moments`).
+
 More than two sources are joined one by one. The next is the smallest source that an equation connects with those that
 are joined; if there is none, the smallest that another condition connects; else the smallest of all. A condition is
 applied as soon as all its sources are joined.
@@ -27,6 +29,7 @@ import pyarrow as pa
 from weir.algebra.nodes import And, Expression, Not, Or, conjunction
 from weir.answer.candidates import (
     Axis,
+    KeyCodes,
     both,
     bounded,
     candidates,
@@ -36,6 +39,7 @@ from weir.answer.candidates import (
     sources,
     times_axis,
 )
+from weir.answer.moments import Moments
 from weir.answer.views import Ids, View, columns_of, joined_table, qualified
 from weir.answer.window import ANY, TimeDistance
 from weir.errors import FetchError
@@ -54,12 +58,14 @@ def recompute(
     *,
     batches_below: int | None = None,
     apart: TimeDistance = ANY,
+    begin_us: int | None = None,
     results_max: int | None = None,
     examined_max: int | None = None,
 ) -> Ids | None:
     """The results among the rows that the views show (and that came before a batch); row ids of a selection ascend.
 
-    `apart` leaves out pairs that lie too far apart in time for any moment to show them. None when a join has more
+    `apart` leaves out pairs that lie too far apart in time for any moment to show them; `begin_us`, the latest begin of
+    the streams' windows, versions of tables that begin when a row has left its window. None when a join has more
     results than `results_max`; FetchError when more than `examined_max` combinations would have to be looked at.
     """
     own: list[list[Expression]] = [[] for _ in views]
@@ -73,7 +79,8 @@ def recompute(
     if not all(map(len, rows)):
         return (np.empty(0, np.int64),) * len(views)
     sides = [columns_of(source, view, ids, across) for source, (view, ids) in enumerate(zip(views, rows, strict=True))]
-    join = _Join(across, constants, sides, examined_max)
+    moments = Moments.of(views, tuple(rows), begin_us)
+    join = _Join(across, constants, sides, examined_max, moments)
     if len(views) > 2:
         try:
             places = join.many()
@@ -85,7 +92,7 @@ def recompute(
             return None
         return tuple(ids[places[k]] for k, ids in enumerate(rows))
     axis = None
-    if apart != ANY:
+    if apart != ANY and moments is None:
         first, second = (view.kept.times(ids) for view, ids in zip(views, rows, strict=True))
         axis = times_axis(first, second, apart.least_us, apart.most_us)
     found: list[Ids] = [(np.empty(0, np.int64),) * 2]
@@ -116,6 +123,7 @@ class _Join:
     constants: Mapping[str, object]
     sides: Sequence[pa.Table]
     examined_max: int | None
+    moments: Moments | None  # None: no source is a table with versions
 
     def __post_init__(self) -> None:
         self.left = self.examined_max
@@ -162,10 +170,13 @@ class _Join:
             old, new = (right, left) if sources(left) == {added} else (left, right)
             codes = both(codes, equal_codes([self._old(old, places), self._new(new, added)], [old.type, new.type]))
             connected = True
+        turned = False
+        if self.moments is not None and (found := self.moments.axis(places, added)):
+            axis, turned = found
         if not connected or axis is None:
             narrower = bounded(conditions, added, lambda e: self._old(e, places), lambda e: self._new(e, added))
-            axis = narrower or axis
-        count, blocks = candidates(codes, axis, CANDIDATES_BLOCK)
+            axis, turned = (axis, turned) if narrower is None else (narrower, False)
+        count, blocks = candidates(KeyCodes(*codes[::-1]) if turned else codes, axis, CANDIDATES_BLOCK)
         if self.left is not None:
             self.left -= count
             if self.left < 0:
@@ -175,7 +186,7 @@ class _Join:
                     hint="add an equality or a bound between the sources, or shorten their windows",
                 )
         condition = qualified(conjunction(conditions)) if conditions else None
-        for at, of_added in blocks:
+        for at, of_added in (pair[::-1] for pair in blocks) if turned else blocks:
             combined = [*(places[k][at] for k in there), of_added]
             if condition is not None:
                 sides = [self.sides[k] for k in (*there, added)]

@@ -10,6 +10,7 @@ import datetime
 import re
 import threading
 from collections.abc import Iterator
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -254,6 +255,8 @@ def literal_text(value: object, type: DataType) -> str:
             if us and us % length == 0:
                 return f"INTERVAL '{us // length}' {unit}"
         return f"INTERVAL '{us}' MICROSECOND"
+    if isinstance(value, Decimal):
+        return f"{value:f}"  # with an exponent it would be a double
     if type.kind is Kind.DOUBLE:
         text = repr(float(str(value)))
         return text if "e" in text or "n" in text else f"{text}E0"

@@ -6,7 +6,7 @@ A row-count window keeps the last n rows, in (time, row id) order, of what `keep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,6 +81,14 @@ def apart(
     least = None if b_second is None or e is None else b_second - e + 1
     most = None if e_second is None or b is None else e_second - b - 1
     return TimeDistance(least, most)
+
+
+def latest_begin(
+    windows: Sequence[Window], constants: Mapping[str, object], keep_us: Sequence[int | None]
+) -> int | None:
+    """The latest begin of these windows, as a distance from τ; None if none of them moves with τ."""
+    begins = [_offsets(window, constants, keep)[0] for window, keep in zip(windows, keep_us, strict=True)]
+    return max((begin for begin in begins if begin is not None), default=None)
 
 
 def _offsets(window: Window, constants: Mapping[str, object], keep_us: int | None) -> tuple[int | None, int | None]:

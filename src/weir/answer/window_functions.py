@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.aggregates import AGGREGATES
-from weir.algebra.nodes import Aggregate, ColumnRef, Expression, WindowCall
+from weir.algebra.nodes import SESSION_EDGES, Aggregate, ColumnRef, Expression, WindowCall
 from weir.algebra.schema import Kind
 from weir.answer import engine
 from weir.answer.engine import PLACE
-from weir.answer.groups import exact, grouped, ordered_keys
+from weir.answer.groups import average, exact, grouped, ordered_keys
 from weir.answer.groups import mended as mended_aggregate
 from weir.answer.views import require_room
 from weir.errors import FetchError
@@ -41,6 +41,8 @@ def windowed(rows: pa.Table, calls: Sequence[tuple[str, WindowCall]]) -> pa.Tabl
 
 
 def _call(rows: pa.Table, call: WindowCall) -> pa.Array:
+    if call.function in SESSION_EDGES:
+        return _session_edge(rows, call)
     if call.function not in AGGREGATES or call.function in ("first", "last"):
         return _positioned(rows, call)
     whole = call.args and call.args[0].type.kind is not Kind.DOUBLE
@@ -50,6 +52,27 @@ def _call(rows: pa.Table, call: WindowCall) -> pa.Array:
     if call.function in ("sum", "avg") and not moves and (call.frame is None or call.frame.end in (None, 0)):
         return _aggregated(rows, call)
     return _listed(rows, call)
+
+
+def _session_edge(rows: pa.Table, call: WindowCall) -> pa.Array:
+    """Where the session of each row begins, or ends: a gap after its last row. Rows a gap apart are of one session."""
+    assert isinstance(call.parameter, int), "a gap is a length of time"
+    assert isinstance(call.args[0], ColumnRef), "operands of a window are columns"
+    order, begin = _laid_out(_Statement(rows, call))
+    column = rows.column(call.args[0].name)
+    times = column.cast(pa.int64()).to_numpy()[order]
+    n = np.arange(len(order))
+    first = begin == n
+    first[1:] |= times[1:] - times[:-1] > call.parameter
+    starts = np.flatnonzero(first)
+    session = np.cumsum(first) - 1
+    if call.function == "session_start":
+        edges = times[starts]
+    else:
+        edges = times[np.append(starts[1:], len(order)) - 1] + call.parameter
+    found = np.empty(len(order), np.int64)
+    found[order] = edges[session]
+    return pa.array(found).cast(column.type)
 
 
 class _Statement:
@@ -186,7 +209,7 @@ def _aggregated(rows: pa.Table, call: WindowCall) -> pa.Array:
     if call.function == "count_if":
         value = f"count(CASE WHEN {args[0]} THEN 1 END) {over}"
     elif call.function == "avg":
-        value = f"avg(CAST({args[0]} AS DOUBLE)) {over}"
+        value = average(call.args[0], args[0], f" {over}")
     elif call.function == "sum":
         value = f"sum({exact(call.args[0], args[0])}) {over}"
     else:

@@ -19,13 +19,18 @@ Cost: a few passes of NumPy over the constants; a million take some tens of mill
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from weir.algebra.decimals import KEY_DIGITS_MAX, is_wide
 from weir.algebra.schema import DataType, Kind
+from weir.index.digits import texts_between, texts_of
 from weir.index.keys import KEY_MAX, KEY_MIN, encode_column, encode_doubles
 from weir.index.strings import StringDictionary, find
 
@@ -36,6 +41,7 @@ Doubles = npt.NDArray[np.float64]
 BELOW_ALL = KEY_MIN - 1  # the floor of a constant below every key
 DAY_US = 86_400_000_000
 _WHOLE = (Kind.INT, Kind.BIGINT, Kind.DECIMAL)
+_FAR = 10**40  # beyond all decimals
 _SPLITTER = 134_217_729.0  # 2^27 + 1 cuts a double into two halves of 26 bits
 
 
@@ -69,6 +75,8 @@ def place(constants: pa.Array, constant: DataType, attribute: DataType) -> Place
     if constant.kind is Kind.DOUBLE:
         scale = attribute.scale if attribute.kind is Kind.DECIMAL else 0
         return _floor_doubles(doubles_of(constants), scale)
+    if is_wide(constant):
+        return _held(*_floors(constants, constant, _scale(attribute)))
     values = encode_column(constants, constant)
     if attribute.kind in _WHOLE:
         up = _scale(attribute) - _scale(constant)
@@ -79,6 +87,43 @@ def place(constants: pa.Array, constant: DataType, attribute: DataType) -> Place
         return _divided(values, DAY_US)
     assert (attribute.kind, constant.kind) == (Kind.TIMESTAMP, Kind.DATE), f"{attribute} with {constant}"
     return _multiplied(values, DAY_US)
+
+
+def texts_of_constants(constants: pa.Array, constant: DataType, attribute: DataType) -> pa.Array:
+    """Constants that meet an attribute with a dictionary, as its entries."""
+    if not is_wide(attribute):
+        return constants
+    if constant.kind is Kind.DECIMAL and constant.scale == attribute.scale:
+        return texts_of(constants, constant)
+    texts = texts_between(*_floors(constants, constant, attribute.scale))
+    there = constants.is_valid()
+    return pc.if_else(there, texts, pa.scalar(None, texts.type)) if constants.null_count else texts
+
+
+def _floors(constants: pa.Array, constant: DataType, scale: int) -> tuple[npt.NDArray[np.object_], Bools]:
+    """The greatest numbers of units of 10^−scale that are not above constants, and whether they are these.
+
+    NaN and infinity are above all numbers; the place of a NULL means nothing.
+    """
+    found = [_floor(value, scale) for value in constants.to_pylist()]
+    return np.array([units for units, _ in found], object), np.array([is_it for _, is_it in found], bool)
+
+
+def _floor(value: int | float | Decimal | None, scale: int) -> tuple[int, bool]:
+    if value is None:
+        return 0, False
+    if isinstance(value, float) and not math.isfinite(value):
+        return (-_FAR if value < 0 else _FAR), False
+    above, below = value.as_integer_ratio()
+    units, rest = divmod(above * 10**scale, below)
+    return units, not rest
+
+
+def _held(floors: npt.NDArray[np.object_], exact: Bools) -> Places:
+    """Places among keys; what is beyond all of them stands at an end."""
+    low, high = np.asarray(floors < KEY_MIN, bool), np.asarray(floors > KEY_MAX, bool)
+    inside = np.where(low | high, 0, floors).astype(np.int64)
+    return Places(np.where(high, KEY_MAX, np.where(low, BELOW_ALL, inside)), exact & ~low & ~high)
 
 
 def place_strings(constants: pa.Array, dictionary: StringDictionary) -> Places:
@@ -174,6 +219,10 @@ def _scale(type_: DataType) -> int:
 
 def whole(constants: pa.Array, constant: DataType, factor: int, divisor: int) -> Places:
     """constant · factor / divisor in int64, exact where that is a whole number within its range."""
+    if is_wide(constant):
+        floors, _ = _floors(constants, constant, constant.scale)
+        scaled = floors * factor
+        return _held(scaled // divisor, np.asarray(scaled % divisor == 0, bool))
     values = encode_column(constants, constant)
     return _multiplied(values, factor) if divisor == 1 else _divided(values, divisor)
 
@@ -203,6 +252,8 @@ def doubles_of(constants: pa.Array) -> Doubles:
 def _nearest_doubles(constants: pa.Array, type_: DataType) -> Doubles:
     if type_.kind is Kind.DOUBLE:
         return doubles_of(constants)
+    if is_wide(type_):
+        return np.array([0.0 if value is None else float(value) for value in constants.to_pylist()])
     values = encode_column(constants, type_)
     if type_.kind is not Kind.DECIMAL:
         return values.astype(np.float64)
@@ -219,7 +270,7 @@ def _floor_doubles(values: Doubles, scale: int) -> Places:
 
     Whole part and fraction of a double are both exact, and the fraction is multiplied error-free.
     """
-    limit = 10.0 ** (18 - scale) if scale else 2.0**63  # a decimal's keys end before 10^18
+    limit = 9.0 * 10.0 ** (KEY_DIGITS_MAX - scale) if scale else 2.0**63  # 64 bits hold it, and no key is as large
     high, low = ~(values < limit), values <= -limit  # NaN is above all
     size = np.abs(np.where(high | low, 0.0, values))
     whole = np.floor(size)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weir.algebra.decimals import KEY_DIGITS_MAX
 from weir.algebra.nodes import Arithmetic, Cast, Expression, Negate
 from weir.algebra.schema import DOUBLE, TIMESTAMP, DataType, Kind, decimal
 from weir.boxes.attributes import sources_of
-
-_DIGITS_MAX = 18
+from weir.boxes.value_keys import fits_key
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ def difference_of(e: Expression) -> Difference | None:
         return None
     if e.type.kind not in (Kind.BIGINT, Kind.DECIMAL, Kind.INTERVAL, Kind.DOUBLE) or e.type.variant:
         return None  # a difference of floats is rounded to 32 bits, which those of keys are not
+    if e.type.kind is Kind.DECIMAL and not fits_key(e):
+        return None  # it is evaluated pair by pair
     sides = sources_of(e.left), sources_of(e.right)
     if any(len(side) != 1 for side in sides) or sides[0] == sides[1]:
         return None
@@ -53,7 +55,7 @@ def _brought(e: Expression, to: DataType) -> Expression | None:
         return e if kind in (Kind.INT, Kind.BIGINT) else None
     if to.kind is Kind.DECIMAL:
         scale = e.type.scale if kind is Kind.DECIMAL else 0
-        return e if scale == to.scale and kind is Kind.DECIMAL else Cast(e, decimal(_DIGITS_MAX, to.scale))
+        return e if scale == to.scale and kind is Kind.DECIMAL else Cast(e, decimal(KEY_DIGITS_MAX, to.scale))
     if kind is Kind.DATE:
         return Cast(e, TIMESTAMP)
     return e if kind in (Kind.TIMESTAMP, Kind.INTERVAL) else None

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from weir.algebra.decimals import is_wide
 from weir.algebra.nodes import Expression, Like, Literal, Param
 from weir.algebra.schema import DataType, Kind
 from weir.boxes.attributes import Attributes, constants_column
@@ -35,12 +36,14 @@ from weir.boxes.bounds import (
     interval,
     place,
     place_strings,
+    texts_of_constants,
     undone,
     whole,
 )
 from weir.boxes.patterns import classify, successors
 from weir.boxes.sets import Constraint, check_together, one_by_one
 from weir.boxes.templates import Atom, BoxTemplate, Disjunct
+from weir.boxes.value_keys import has_dictionary
 from weir.errors import RegisterError
 from weir.index.keys import KEY_MAX, KEY_MIN
 from weir.index.strings import StringDictionary, build
@@ -143,8 +146,9 @@ def _resolve_atom(
         _check_moved(moved, MOVED_MAX)
     if values.null_count:
         alive &= values.is_valid().to_numpy(zero_copy_only=False)
-    if atom.compared.kind is Kind.STRING:
-        yield Constraint(None, number, atom.op, None, values)
+    if not atom.steps and has_dictionary(atom.attribute):
+        texts = texts_of_constants(values, atom.bound.type, atom.compared)
+        yield Constraint(None, number, atom.op, None, texts)
         return
     places = place(values, atom.bound.type, atom.compared)
     found = interval("=" if atom.op == "<>" else atom.op, places)
@@ -215,6 +219,8 @@ def _undo(atom: Atom, found: Intervals, constants: pa.Table, alive: Bools) -> In
 def _range(type_: DataType) -> tuple[int, int]:
     """The keys of a type's values."""
     if type_.kind is Kind.DECIMAL:
+        if is_wide(type_):  # as a step it has not left 64 bits
+            return KEY_MIN, KEY_MAX
         return 1 - 10**type_.precision, 10**type_.precision - 1
     if type_.bits < 64:
         return -(1 << type_.bits - 1), (1 << type_.bits - 1) - 1
@@ -273,7 +279,8 @@ def _resolve_set(atom: Atom, constants: pa.Table, attributes: Attributes, alive:
         alive &= counts == sizes
         yield Constraint(None, number, "known", Intervals(np.array([KEY_MIN]), np.array([KEY_MAX])))
     items = items.drop_null()
-    if atom.compared.kind is Kind.STRING:
+    if has_dictionary(atom.attribute):
+        items = texts_of_constants(items, atom.bound.type.item, atom.compared)
         yield Constraint(None, number, atom.op, None, items, counts)
     else:
         found = interval("=", place(items, atom.bound.type.item, atom.compared))

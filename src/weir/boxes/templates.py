@@ -33,11 +33,13 @@ from itertools import chain, product
 import pyarrow as pa
 
 from weir.algebra import nodes
+from weir.algebra.decimals import is_wide
 from weir.algebra.nodes import Comparison, Expression, Literal, Negate, Not
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, DataType, Kind
 from weir.boxes.attributes import is_constant, params_of, sources_of
 from weir.boxes.bounds import DAY_US, comparable
 from weir.boxes.two_sources import MIRRORED, Rounded, difference, rounded
+from weir.boxes.value_keys import fits_key, has_dictionary
 from weir.errors import RegisterError
 from weir.values.evaluate import truth
 
@@ -223,8 +225,8 @@ def _comparison(e: Comparison, wanted: bool, hints: bool) -> list[_Terms]:
         return [(*guards, below, above) for guards in ordinary] + [(*guards, below) for guards in odd]
     attribute, steps = _solved(left)
     open_attribute = bool(params_of(attribute))
-    if open_attribute and left.type.kind is Kind.STRING:
-        return _boolean(e, wanted)
+    if open_attribute and not steps and has_dictionary(left):
+        return _boolean(e, wanted)  # one dictionary belongs to one attribute
     if op == "<>" and open_attribute:
         return [(_interval(attribute, half, left, right, steps),) for half in "<>"]
     return [(replace(_interval(attribute, op, left, right, steps), moved=moved, is_guarded=is_guarded),)]
@@ -259,7 +261,8 @@ def _solved(e: Expression) -> tuple[Expression, tuple[Step, ...]]:
     """The attribute inside `e`, and the exact steps that lead from it to `e`.
 
     A step must have an inverse that takes intervals of keys to intervals of keys: + − * with a constant, and casts,
-    among whole numbers, decimals and times. Double arithmetic rounds, so it stays inside the attribute.
+    among whole numbers, decimals and times. Double arithmetic rounds, and decimals of many digits leave 64 bits, so
+    these stay inside the attribute.
     """
     steps: list[Step] = []
     while True:
@@ -272,6 +275,8 @@ def _solved(e: Expression) -> tuple[Expression, tuple[Step, ...]]:
 
 def _last_steps(e: Expression) -> tuple[Expression, list[Step]] | None:
     kind = e.type.kind
+    if not fits_key(e):
+        return None
     zero = Literal(0, BIGINT)
     if isinstance(e, Negate) and kind in (*_WHOLE, Kind.INTERVAL):
         return e.arg, [Step("c - x", zero, e.type)]
@@ -301,7 +306,7 @@ def _last_steps(e: Expression) -> tuple[Expression, list[Step]] | None:
 def _cast_steps(e: nodes.Cast) -> tuple[Expression, list[Step]] | None:
     source, target = e.arg.type.kind, e.type.kind
     day = Literal(DAY_US, BIGINT)
-    if source in (Kind.INT, Kind.BIGINT) and target in _WHOLE:
+    if source in (Kind.INT, Kind.BIGINT) and target in _WHOLE and not is_wide(e.type):
         return e.arg, [Step("x * c", Literal(10 ** _scale(e.type), BIGINT), e.type)]
     if (source, target) == (Kind.DATE, Kind.TIMESTAMP):
         return e.arg, [Step("x * c", day, e.type)]

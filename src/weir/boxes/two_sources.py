@@ -3,8 +3,8 @@
 A query is reached through a difference (`weir.boxes.differences`), so a comparison of two columns becomes one of their
 difference where the two mean the same:
 
-    exactly        32-bit numbers, decimals whose sums have at most 18 digits: nothing rounds, nothing overflows; and
-                   times, which are assumed everywhere to lie within 73,000 years of the epoch
+    exactly        32-bit numbers, decimals whose sums fit into 64 bits: nothing rounds, nothing overflows; and times,
+                   which are assumed everywhere to lie within 73,000 years of the epoch
     under a guard  bigints: exactly so as long as no row has a number beyond ±2^61
     nearly         doubles: sums round, and r.x <= s.y + c may hold though r.x − s.y, rounded, is above c
 
@@ -20,9 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from weir.algebra.decimals import is_wide
 from weir.algebra.nodes import Arithmetic, ColumnRef, Expression, Literal, Negate, walk
 from weir.algebra.schema import BIGINT, DOUBLE, INTERVAL, DataType, Kind
 from weir.boxes.attributes import is_constant
+from weir.boxes.value_keys import fits_key
 from weir.sql.types import arithmetic
 
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -94,8 +96,8 @@ def rounded(op: str, left: Expression, right: Expression) -> Rounded | None:
     if one is None or other is None or (one[1] is not None and other[1] is not None):
         return None
     (a, of_a), (b, of_b) = one, other
-    if a.source == b.source or not all(column.type.is_numeric for column in (a, b)):
-        return None
+    if a.source == b.source or not all(column.type.is_numeric and not is_wide(column.type) for column in (a, b)):
+        return None  # a wide decimal has no key of its own
     if of_a is None and of_b is None and DOUBLE not in (a.type, b.type):
         return None
     return Rounded(op, a, b, of_b) if of_a is None else Rounded(MIRRORED[op], b, a, of_a)
@@ -131,8 +133,8 @@ def _sum(op: str, left: Expression, right: Expression) -> Arithmetic:
 
 
 def _rounds(e: Expression) -> bool:
-    """Whether it has arithmetic in doubles; decimals with too many digits are added as doubles."""
-    return any(n.type.kind is Kind.DOUBLE for n in walk(e) if isinstance(n, Arithmetic))
+    """Whether it has arithmetic in doubles, or in decimals that 64 bits do not hold."""
+    return any(not fits_key(n) for n in walk(e) if isinstance(n, Arithmetic) or is_wide(n.type))
 
 
 def _signed(e: Expression, sign: int) -> Iterator[tuple[int, Expression]]:

@@ -1,11 +1,12 @@
-"""Keys: every value but a string as an order-preserving int64.
+"""Keys: every value but a string or a decimal of more than 18 digits as an order-preserving int64.
 
 Comparing keys is comparing values: for x, y of one type, x < y exactly if key(x) < key(y), and x = y exactly
 if their keys are equal. Keys are integers, so an open bound is the closed bound one key further. NULL has a
 key of its own below all others, which no interval contains.
 
 - integers, dates (days) and timestamps (µs): the number itself; boolean: 0 and 1;
-- decimal(p <= 18, s): the unscaled integer at the column's scale;
+- decimal(p <= 18, s): the unscaled integer at the column's scale; of more digits `weir.index.digits` has the keys, and
+  here a number that 64 bits do not hold is the first or the last key;
 - double (a float is one): its bits, with the magnitude of negative numbers flipped. −0.0 is made 0.0 and every NaN
   the same NaN before, whose bits are above those of +inf: Spark's order. No integer goes through a double.
 
@@ -25,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weir.algebra.decimals import is_wide
 from weir.algebra.schema import DataType, Kind
+from weir.index.digits import words_of
 
 NULL_KEY = int(np.iinfo(np.int64).min)  # the key of NULL: below every bound, so that no constraint holds
 KEY_MIN = NULL_KEY + 1  # the least key of a value, and the `lo` of an interval without lower bound
@@ -77,13 +80,16 @@ def _encode_values(array: pa.Array, type: DataType) -> npt.NDArray[np.int64]:
             return encode_doubles(_values(array.cast(pa.float64()), np.float64))
         case Kind.DECIMAL:
             decimals = array.cast(pa.decimal128(max(type.precision, 1), type.scale))
-            # 18 digits fit into the low word of the little-endian 128 bits, sign included.
-            return _values(decimals, np.int64, words=2)[::2].copy()
+            low, high = words_of(decimals)
+            if not is_wide(type):  # 18 digits fit into the low word of the little-endian 128 bits, sign included
+                return low.copy()
+            fits = (high == low >> 63) & (low != NULL_KEY)
+            return np.where(fits, low, np.where(high < 0, KEY_MIN, KEY_MAX))
     raise AssertionError(f"{type} has no keys of its own; strings are encoded by weir.index.strings")
 
 
 def decode_column(keys: npt.NDArray[np.int64], type: DataType, stored: pa.DataType) -> pa.Array:
-    """The values that have these keys, as Arrow stores that type; NULL_KEY becomes NULL. No strings."""
+    """The values that have these keys, as Arrow stores that type; NULL_KEY becomes NULL. None that have texts."""
     known = keys != NULL_KEY
     values = np.where(known, keys, 0)
     buffers = [None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))]
@@ -112,10 +118,10 @@ def _words(array: pa.Array, stored: pa.DataType) -> npt.NDArray[np.int64]:
     return _values(array, np.int8).astype(np.int64)
 
 
-def _values(array: pa.Array, dtype: type[N], words: int = 1) -> npt.NDArray[N]:
+def _values(array: pa.Array, dtype: type[N]) -> npt.NDArray[N]:
     """The value buffer of a fixed-width array as NumPy sees it: sliced, NULL slots included, not copied."""
     buffer = array.buffers()[1]
     if buffer is None:  # an empty array may have none
-        return np.zeros(len(array) * words, dtype=dtype)
+        return np.zeros(len(array), dtype=dtype)
     size = np.dtype(dtype).itemsize
-    return np.frombuffer(buffer, dtype=dtype, count=len(array) * words, offset=array.offset * words * size)
+    return np.frombuffer(buffer, dtype=dtype, count=len(array), offset=array.offset * size)

@@ -7,6 +7,7 @@ with rows would be wrong as soon as a new query mentions a new string. DESIGN.md
 `offsets` and `data` lay the entries out as Arrow does: entry k is data[offsets[k] : offsets[k + 1]].
 Invariant: entries ascend strictly by bytes. The search works on Arrow's own buffers; bytes that a string shares with
 both ends of the range still searched are not compared again (every entry in between shares them too).
+Bytes that are no text are entries too: decimals of more than 18 digits (`weir.index.digits`).
 Cost of `find`: O(log k) comparisons for each string of the batch, or for each distinct one where a sample says that
 values repeat (then Arrow's hash finds the distinct ones first).
 """
@@ -84,7 +85,8 @@ def _large(array: pa.Array) -> pa.LargeStringArray:
     """One layout for all kinds of string arrays: 64-bit offsets into bytes."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array if pa.types.is_large_string(array.type) else array.cast(pa.large_string())
+    is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    return array if is_large else array.cast(pa.large_string())
 
 
 def _buffers(array: pa.LargeStringArray) -> tuple[Int64s, Bytes]:

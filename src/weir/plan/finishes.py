@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 from weir.algebra.format import expression_text
-from weir.algebra.nodes import Aggregate, ColumnRef, Direction, Expression, Literal, Param, WindowCall
+from weir.algebra.nodes import Aggregate, ColumnRef, Comparison, Direction, Expression, Literal, Param, WindowCall
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Column
 
@@ -94,7 +94,7 @@ class Attached:
     """What a subquery is for each row of the input, in a column `name`.
 
     `found` holds the rows of the subquery: their value in `value`, and if the subquery depends on the rows of the
-    input, in `number` the row that they belong to. For IN, `test` compares `arg` with the value (both are columns).
+    input, in `number` the row that they belong to. For IN, `tests` compare columns of the input with these values.
     """
 
     input: Finish
@@ -103,7 +103,7 @@ class Attached:
     name: str
     number: str | None
     value: str
-    test: Expression | None
+    tests: tuple[Comparison, ...]
     type: Column
 
 

@@ -40,10 +40,22 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.nodes import OneRow as NoFrom
 from weir.algebra.rebuild import columns_inside, map_expressions, rebuild, rebuild_node, scans, sources_in, subqueries
-from weir.algebra.schema import BOOLEAN, CHANGES, INTERVAL, TIMESTAMP, Column, Kind
+from weir.algebra.schema import BIGINT, BOOLEAN, CHANGES, INTERVAL, TIMESTAMP, Column, Kind
 from weir.boxes.attributes import params_of
 from weir.families.joins.join_keys import has_keys
-from weir.plan.finishes import OWN, Computed, CoreRows, Finish, Kept, OneRow, Paired, Versions, qualified, spelt
+from weir.plan.finishes import (
+    OWN,
+    Computed,
+    CoreRows,
+    Finish,
+    Kept,
+    Numbered,
+    OneRow,
+    Paired,
+    Versions,
+    qualified,
+    spelt,
+)
 
 SOURCES_MAX = 6  # of one core
 NO_TIME = Literal(0, INTERVAL)
@@ -136,6 +148,10 @@ class FromRows(ABC):
     def attached(self, rows: Finish, e: Expression) -> tuple[Finish, Expression]:
         """The rows with a column for each subquery of an expression, and the expression over these columns."""
 
+    @abstractmethod
+    def dependent(self, node: Node, outer: Numbered) -> Finish:
+        """A query for each row of `outer`, whose columns it may look at: its columns, and the number of the row."""
+
     def name(self, word: str) -> str:
         """A name for a column that no other column has: no column of a user has a blank."""
         return f"{word} {next(self._names)}"
@@ -174,6 +190,9 @@ class FromRows(ABC):
         return [node], []
 
     def rows_of(self, sources: Sequence[Node], conditions: Sequence[Expression], wanted: Sequence[ColumnRef]) -> Finish:
+        lateral = [s for s in sources if outer_refs(s)]
+        if lateral:
+            return self._beside_laterals(sources, lateral, conditions, wanted)
         first = [c for c in conditions if is_core_condition(c)]
         later = [c for c in conditions if not is_core_condition(c)]
         own = {source.source for node in sources for source in sources_in(node)}
@@ -183,6 +202,44 @@ class FromRows(ABC):
             rows, decided = self.attached(rows, condition)
             rows = Kept(rows, qualified(decided))
         return rows
+
+    def _beside_laterals(
+        self,
+        sources: Sequence[Node],
+        lateral: Sequence[Node],
+        conditions: Sequence[Expression],
+        wanted: Sequence[ColumnRef],
+    ) -> Finish:
+        """Sources that look at others are evaluated for each row of those."""
+        free = [s for s in sources if s not in lateral]
+        own = {source.source for node in free for source in sources_in(node)}
+        inside = [c for c in conditions if sources_of(c) <= own]
+        later = [c for c in conditions if c not in inside]
+        looked_at = [ref for node in lateral for ref in outer_refs(node)]
+        refs = [ref for ref in dict.fromkeys([*wanted, *looked_at, *refs_of(later)]) if ref.source in own]
+        rows = self.rows_of(free, inside, refs)
+        for node in lateral:
+            if not isinstance(node, Derived):
+                raise NoFinishError("a join that looks at what is beside it")
+            rows = self.beside(rows, node)
+        for condition in later:
+            rows, decided = self.attached(rows, condition)
+            rows = Kept(rows, qualified(decided))
+        return rows
+
+    def beside(self, rows: Finish, node: Derived, kind: str = "inner", on: Expression | None = None) -> Finish:
+        """The rows joined with a query that looks at them."""
+        outer = Numbered(rows, self.name("n"))
+        found = self.dependent(node.child, outer)
+        again = self.name("n")
+        inner = output(node.child)
+        named = [
+            (spelt(node.source, c.name), ColumnRef(OWN, n, c.type)) for n, c in zip(inner, node.columns, strict=True)
+        ]
+        numbered = ColumnRef(OWN, outer.name, BIGINT)
+        same: Expression = Comparison("=", numbered, ColumnRef(OWN, again, BIGINT))
+        condition = same if on is None else conjunction([same, qualified(on)])
+        return Paired(kind, outer, Computed(found, (*named, (again, numbered))), condition)
 
     def _joined(self, sources: Sequence[Node], conditions: Sequence[Expression], wanted: Sequence[ColumnRef]) -> Finish:
         """Inputs of an inner join. Streams that conditions connect are a core; the rest is joined with them after."""
@@ -257,6 +314,7 @@ class FromRows(ABC):
         if node.kind == "right" and _is_dated([node.left]):  # the version depends on the rows of the other side
             node = OuterJoin("left", node.right, node.left, node.predicate)
         _refuse_hidden_times(node)
+        rows: Finish
         left, right = ({s.source for s in sources_in(side)} for side in (node.left, node.right))
         on = terms(node.predicate)
         keeps_left = node.kind not in ("right", "full")  # each of its rows meets what it would meet alone
@@ -266,9 +324,18 @@ class FromRows(ABC):
         left_only = [c for c in on if sources_of(c) <= left and node.kind in ("right", "semi")]
         right_only = [c for c in on if sources_of(c) <= right and keeps_left]
         on = [c for c in on if c not in left_only and c not in right_only]
+        looked_at = outer_refs(node.right)
         times = [*_times_of(node.left)] if _is_dated([node.right]) else []
-        needed = list(dict.fromkeys([*wanted, *refs_of([*on, *after]), *times]))
+        needed = list(dict.fromkeys([*wanted, *refs_of([*on, *after, *right_only]), *looked_at, *times]))
         first = self.rows(node.left, [*of_left, *left_only], needed)
+        if looked_at:
+            if not isinstance(node.right, Derived):
+                raise NoFinishError("a join that looks at what is beside it")
+            on = [*on, *right_only]
+            rows = self.beside(first, node.right, node.kind, conjunction(on) if on else None)
+            for c in after:
+                rows = Kept(rows, qualified(c))
+            return rows
         if times:
             assert isinstance(node.right, Scan)
             second = self._unit([node.right], [*of_right, *right_only], [r for r in needed if r.source in right], True)
@@ -276,7 +343,7 @@ class FromRows(ABC):
         else:
             second = self.rows(node.right, [*of_right, *right_only], needed)
         condition = conjunction([qualified(c) for c in on]) if on else None
-        rows: Finish = Paired(node.kind, first, second, condition)
+        rows = Paired(node.kind, first, second, condition)
         for c in after:
             rows = Kept(rows, qualified(c))
         return rows

@@ -7,13 +7,13 @@ numbers): they equal nothing and are left out. Cost: a few passes of Arrow over 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.decimals import number_of
 from weir.algebra.nodes import Param
 from weir.algebra.schema import DataType, Kind
 from weir.errors import RegisterError
@@ -73,10 +73,10 @@ def _exact(item: pa.Scalar, wanted: DataType, to: pa.DataType) -> object:
     if value is None or value != value or value in (float("inf"), float("-inf")):
         return None
     scaled = Fraction(value) * 10**wanted.scale if wanted.kind is Kind.DECIMAL else Fraction(value)
-    limit = 10**18 if wanted.kind is Kind.DECIMAL else 2**63
+    limit = 10**wanted.precision if wanted.kind is Kind.DECIMAL else 2**63
     if scaled.denominator != 1 or abs(scaled) >= limit:
         return None
-    return Decimal(int(scaled)).scaleb(-wanted.scale) if wanted.kind is Kind.DECIMAL else int(scaled)
+    return number_of(int(scaled), wanted.scale) if wanted.kind is Kind.DECIMAL else int(scaled)
 
 
 def check_sizes(lists: pa.Array, settings: Settings) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.decimals import DIGITS_MAX
 from weir.algebra.nodes import Literal, Param, Query, Window
 from weir.algebra.schema import NULL, Catalog, DataType, Kind, Stream, decimal, list_of
 from weir.errors import RegisterError, did_you_mean
@@ -243,8 +244,9 @@ def type_of(arrow: pa.DataType) -> DataType | None:
     for kind, words in _ARROW_TYPES.items():
         if any(getattr(pa.types, f"is_{word}")(arrow) for word in words):
             return DataType(kind)
-    if pa.types.is_decimal(arrow) and arrow.precision <= 18:
-        return decimal(arrow.precision, arrow.scale)
+    if pa.types.is_decimal(arrow):  # values of very different sizes together may have more digits than each of them
+        scale = min(max(arrow.scale, 0), DIGITS_MAX)
+        return decimal(min(max(arrow.precision - arrow.scale, 0) + scale, DIGITS_MAX), scale)
     if pa.types.is_null(arrow):
         return None
     if pa.types.is_dictionary(arrow):

@@ -4,8 +4,8 @@ A block (SELECT … FROM … WHERE … GROUP BY …) becomes, from inside out: t
 (`weir.plan.from_rows`), subqueries as columns beside them, groups, HAVING, window functions, the columns of the select
 list. Sources that are streams and connected are one core; what needs only them goes into the core's projection.
 
-A subquery that depends on the rows around it is evaluated for all of them at once: the outer rows are numbered, joined
-with the inner ones by the conditions that hold columns of both, and grouped by number.
+A query that depends on rows around it (a subquery, or a lateral one in FROM) is evaluated for all of them at once: the
+outer rows are numbered, joined with the inner ones by the conditions that hold columns of both, and grouped by number.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weir.algebra.nodes import (
+    SESSION_EDGES,
     Aggregate,
     Arithmetic,
     Call,
     ColumnRef,
     Comparison,
     Derived,
+    Direction,
     Distinct,
     Expression,
     GroupBy,
@@ -44,6 +46,7 @@ from weir.plan.finishes import (
     OWN,
     Attached,
     Compared,
+    Computed,
     Extended,
     Finish,
     Grouped,
@@ -79,13 +82,7 @@ class Apart(FromRows):
         return self._block(node)
 
     def _set_operation(self, node: SetOperation) -> Finish:
-        left, right = self.answer(node.left), self.answer(node.right)
-        if node.kind != "union":
-            return Compared(node.kind, node.all, left, right)
-        inputs: tuple[Finish, ...] = ()
-        for below in (left, right):
-            inputs += below.inputs if isinstance(below, Together) else (below,)
-        return Together(inputs) if node.all else Once(Together(inputs))
+        return _of_both(node, self.answer(node.left), self.answer(node.right))
 
     def _sorted(self, node: Ordered) -> Finish:
         names = output(node.child)
@@ -178,8 +175,12 @@ class Apart(FromRows):
                     aggregates.setdefault(part, self.name("g"))
         values: dict[Expression, str] = {}
         computed = [(name, self._over_values(_put(a, replaced), values, there)) for a, name in aggregates.items()]
-        columns = [(name, e) for e, name in keys.items()] + [(name, e) for e, name in values.items()]
+        edges = {name: self._session_edge(e, keys, carried, values) for e, name in keys.items() if _is_session(e)}
+        columns = [(name, e) for e, name in keys.items() if name not in edges]
+        columns += [(name, e) for e, name in values.items()]
         below = self.computed(rows, [*columns, *((name, _own(name)) for name in carried)])
+        if edges:
+            below = Windowed(below, tuple(edges.items()))
         grouped: Finish = Grouped(below, (*keys.values(), *carried), tuple(computed))
         known: dict[Expression, Expression] = {a: _own(name, a) for a, name in aggregates.items()}
         known |= {key: _own(keys[_put(key, replaced)], key) for key in (*node.keys, *around)}
@@ -187,6 +188,16 @@ class Apart(FromRows):
             grouped, having = self.attached(grouped, _put_outermost(node.having, known))
             grouped = Kept(grouped, qualified(having))
         return grouped, {name: _put_outermost(e, known) for name, e in node.columns}
+
+    def _session_edge(
+        self, e: Expression, keys: Mapping[Expression, str], carried: tuple[str, ...], values: dict[Expression, str]
+    ) -> WindowCall:
+        """A session is among the rows that agree in all other keys."""
+        assert isinstance(e, WindowCall)
+        time = _own(values.setdefault(e.args[0], self.name("v")), e.args[0])
+        others = (_own(name, key) for key, name in keys.items() if not _is_session(key))
+        apart = (*others, *(_own(name) for name in carried))
+        return replace(e, args=(time,), partition=apart, order=(time,), directions=(Direction(False, True),))
 
     def _before_groups(
         self, node: GroupBy, rows: Finish, parts: Sequence[Expression]
@@ -221,65 +232,142 @@ class Apart(FromRows):
     def _attached(self, rows: Finish, inner: Subquery) -> tuple[Finish, Expression]:
         """The rows with one more column: what the subquery is for each of them."""
         name = self.name("q")
-        arg = self.name("x")
-        if inner.arg is not None:
-            rows, given = self.attached(rows, inner.arg)
-            rows = Extended(rows, arg, qualified(given))
+        args: list[ColumnRef] = []
+        for arg in inner.args:
+            rows, given = self.attached(rows, arg)
+            args.append(ColumnRef(OWN, self.name("x"), arg.type))
+            rows = Extended(rows, args[-1].name, qualified(given))
+        values = output(inner.query)
+        number: str | None = None
         if outer_refs(inner.query):
-            rows, found, number, value = self._correlated(rows, inner)
+            rows = Numbered(rows, self.name("n"))
+            found, number = self.dependent(inner.query, rows), rows.name
         else:
-            found, number, value = self.answer(inner.query), None, output(inner.query)[0]
-        test = None
-        if inner.arg is not None:
-            column = ColumnRef(OWN, value, _type_of(inner.query))
-            test = Comparison("=", ColumnRef(OWN, arg, inner.arg.type), column)
-        attached = Attached(rows, found, inner.kind, name, number, value, test, Column(name, inner.type))
+            found = self.answer(inner.query)
+        columns = [ColumnRef(OWN, v, t) for v, t in zip(values, _types_of(inner.query), strict=True)]
+        tests = tuple(Comparison("=", a, v) for a, v in zip(args, columns, strict=False))
+        attached = Attached(rows, found, inner.kind, name, number, values[0], tests, Column(name, inner.type))
         return attached, ColumnRef(OWN, name, inner.type)
 
-    def _correlated(self, rows: Finish, inner: Subquery) -> tuple[Finish, Finish, str, str]:
-        """The outer rows, numbered; the inner ones for each of them; the columns with the number and the value."""
-        node, distinct, cut = inner.query, False, None
-        while isinstance(node, (Distinct, Ordered)):
-            if isinstance(node, Ordered) and (node.limit is not None or node.offset is not None):
-                if distinct or cut is not None:
-                    raise NoFinishError("LIMIT below another part of a subquery that looks at the query around it")
-                cut = node
-            distinct |= isinstance(node, Distinct)
-            node = node.child
-        if distinct and cut is not None:
-            raise NoFinishError("DISTINCT with LIMIT in a subquery that looks at the query around it")
-        if not isinstance(node, (Project, GroupBy)):
-            raise NoFinishError("a set operation in a subquery that looks at the query around it")
-        number = self.name("n")
-        outer = Numbered(rows, number)
+    def dependent(self, node: Node, outer: Numbered) -> Finish:
+        number = outer.name
+        shown = dict(zip(output(node), _types_of(node), strict=True))
+        columns = [*((name, ColumnRef(OWN, name, type_)) for name, type_ in shown.items()), (number, _own(number))]
+        if not outer_refs(node):  # the same for every row
+            numbers = Computed(outer, ((number, _own(number)),))
+            return Computed(Paired("inner", numbers, self.answer(node), None), tuple(columns))
+        if isinstance(node, Distinct):
+            return Once(self.dependent(node.child, outer))
+        if isinstance(node, SetOperation):
+            return _of_both(node, self.dependent(node.left, outer), self.dependent(node.right, outer))
+        if isinstance(node, Ordered):
+            rows = self.dependent(node.child, outer)
+            if node.limit is not None or node.offset is not None:
+                all_columns = dict(zip(output(node.child), _types_of(node.child), strict=True))
+                rows = self._cut(node, rows, number, all_columns)
+            return Computed(rows, tuple(columns))
+        assert isinstance(node, (Project, GroupBy)), "an answer is made by these"
+        return self._block_for(node, outer)
+
+    def _block_for(self, node: Project | GroupBy, outer: Numbered) -> Finish:
+        """A block for each row of `outer`."""
         sources, conditions = self.flat(node.child)
-        own = {source.source for source in sources_in(node.child)}
-        for source in sources:
-            if isinstance(source, (Derived, OuterJoin)) and outer_refs(source):
-                raise NoFinishError("a subquery in FROM, or ON of an outer join, that looks at the query around it")
-        looking = [c for c in conditions if not sources_of(c) <= own]
-        if any(next(subqueries(c), None) is not None for c in looking):
-            raise NoFinishError("a subquery inside a condition that looks at the query around it")
+        tied = [source for source in sources if outer_refs(source)]
+        free = [source for source in sources if source not in tied]
+        own = {source.source for part in free for source in sources_in(part)}
         wanted = [e for _, e in node.columns]
         if isinstance(node, GroupBy):
             wanted += [*node.keys, *([] if node.having is None else [node.having])]
-        inside = [c for c in conditions if c not in looking]
-        found = self.rows_of(sources, inside, [ref for ref in refs_of([*wanted, *looking]) if ref.source in own])
-        condition = conjunction([qualified(c) for c in looking]) if looking else None
-        there = None
-        if isinstance(node, GroupBy) and not node.keys:
-            # Without keys there is a group for every outer row, also for one without inner rows.
-            there = self.name("t")
-            found = Extended(found, there, Literal(True, BOOLEAN))
-        kind = "inner" if there is None else "left"
-        result = self._projected(node, Paired(kind, outer, found, condition), (number,), there)
-        if distinct and inner.kind == "scalar":
-            result = Once(result)
-        if cut is not None:
-            result = self._cut(
-                cut, result, number, dict(zip(output(node), [e.type for _, e in node.columns], strict=True))
-            )
-        return outer, result, number, output(node)[0]
+        inside = [c for c in conditions if free and sources_of(c) <= own]
+        looking = [c for c in conditions if c not in inside]
+        seen = [*refs_of([*wanted, *looking]), *(ref for part in tied for ref in outer_refs(part))]
+        found = self.rows_of(free, inside, [ref for ref in dict.fromkeys(seen) if ref.source in own]) if free else None
+        is_whole = isinstance(node, GroupBy) and not node.keys
+        # Without keys there is a group for every outer row, also for one without inner rows.
+        there = self.name("t") if is_whole else None
+        if found is not None and not tied and not any(next(subqueries(c), None) for c in looking):
+            condition = conjunction([qualified(c) for c in looking]) if looking else None
+            found = found if there is None else Extended(found, there, Literal(True, BOOLEAN))
+            rows: Finish = Paired("inner" if there is None else "left", outer, found, condition)
+        else:
+            rows = self._beside_tied(outer, found, own, tied, looking, wanted)
+            if there is not None:
+                again = self.name("n")
+                numbers = {source.source for source in sources_in(node.child)}
+                kept: list[tuple[str, Expression]] = [(there, Literal(True, BOOLEAN)), (again, _own(outer.name))]
+                kept += [(spelt(ref.source, ref.name), ref) for ref in refs_of(wanted) if ref.source in numbers]
+                inner = self.computed(rows, kept)
+                same = Comparison("=", _own(outer.name), _own(again))
+                rows = Paired("left", outer, inner, same)
+        return self._projected(node, rows, (outer.name,), there)
+
+    def _beside_tied(
+        self,
+        outer: Finish,
+        found: Finish | None,
+        own: set[int],
+        tied: Sequence[Node],
+        conditions: Sequence[Expression],
+        wanted: Sequence[Expression],
+    ) -> Finish:
+        """The outer rows with the rows `found`, and with sources that look at them or at the outer rows."""
+        rows = outer
+        first = [part for part in tied if isinstance(part, Derived) and not own & _looked_at(part)]
+        for one in first:
+            rows = self.beside(rows, one)
+        last = [part for part in tied if part not in first]
+        of_last = {source.source for part in last for source in sources_in(part)}
+        early = [c for c in conditions if next(subqueries(c), None) is None and not sources_of(c) & of_last]
+        late = [c for c in conditions if c not in early]
+        if found is not None:
+            rows = Paired("inner", rows, found, conjunction([qualified(c) for c in early]) if early else None)
+        else:
+            late = [*early, *late]
+        for part in last:
+            if isinstance(part, Derived):
+                rows = self.beside(rows, part)
+            else:
+                assert isinstance(part, OuterJoin), "only these look at the query around them"
+                rows, late = self._outer_beside(rows, part, late, [*wanted, *late])
+        for condition in late:
+            rows, decided = self.attached(rows, condition)
+            rows = Kept(rows, qualified(decided))
+        return rows
+
+    def _outer_beside(
+        self, rows: Finish, node: OuterJoin, conditions: Sequence[Expression], wanted: Sequence[Expression]
+    ) -> tuple[Finish, list[Expression]]:
+        """The rows joined with an outer join that looks at them; the conditions that are left."""
+        if node.kind not in ("left", "semi", "anti"):
+            raise NoFinishError(f"a {node.kind.upper()} JOIN that looks at the query around it")
+        right = {source.source for source in sources_in(node.right)}
+        # What is not about the right side decides about rows of the left side.
+        of_left = [c for c in conditions if next(subqueries(c), None) is None and not sources_of(c) & right]
+        on = [] if node.predicate is None else [node.predicate]
+        refs = refs_of([*wanted, *on])
+        if isinstance(node.left, Derived) and outer_refs(node.left):
+            rows = self.beside(rows, node.left)
+            for c in of_left:
+                rows = Kept(rows, qualified(c))
+        elif outer_refs(node.left):
+            if not isinstance(node.left, OuterJoin):
+                raise NoFinishError("a join below an outer join that looks at the query around it")
+            rows, of_left = self._outer_beside(rows, node.left, of_left, [*wanted, *on])
+            for c in of_left:
+                rows = Kept(rows, qualified(c))
+        else:
+            left = self.rows(node.left, [], refs)
+            rows = Paired("inner", rows, left, conjunction([qualified(c) for c in of_left]) if of_left else None)
+        condition = qualified(conjunction(on)) if on else None
+        if isinstance(node.right, Derived) and outer_refs(node.right):
+            if node.kind != "left":
+                raise NoFinishError(f"a {node.kind.upper()} JOIN with a query that looks at the query around it")
+            rows = self.beside(rows, node.right, node.kind, conjunction(on) if on else None)
+        elif outer_refs(node.right):
+            raise NoFinishError("a join below an outer join that looks at the query around it")
+        else:
+            rows = Paired(node.kind, rows, self.rows(node.right, [], refs), condition)
+        return rows, [c for c in conditions if c not in of_left]
 
     def _cut(self, node: Ordered, rows: Finish, number: str, columns: Mapping[str, DataType]) -> Finish:
         """LIMIT and OFFSET for each row of the query around."""
@@ -297,6 +385,24 @@ class Apart(FromRows):
             within = Comparison("<=", nth, Arithmetic("+", node.limit, after, BIGINT))
             conditions.append(disjunction([IsNull(node.limit), within]))
         return Kept(Windowed(rows, ((place, call),)), conjunction(conditions))
+
+
+def _of_both(node: SetOperation, left: Finish, right: Finish) -> Finish:
+    if node.kind != "union":
+        return Compared(node.kind, node.all, left, right)
+    inputs: tuple[Finish, ...] = ()
+    for below in (left, right):
+        inputs += below.inputs if isinstance(below, Together) else (below,)
+    return Together(inputs) if node.all else Once(Together(inputs))
+
+
+def _looked_at(node: Node) -> set[int]:
+    return {ref.source for ref in outer_refs(node)}
+
+
+def _is_session(e: Expression) -> bool:
+    """Whether it is an edge of a session."""
+    return isinstance(e, WindowCall) and e.function in SESSION_EDGES
 
 
 def _own(name: str, e: Expression | None = None) -> ColumnRef:
@@ -324,8 +430,9 @@ def _put_outermost(e: Expression, replaced: _Replaced) -> Expression:
     return with_children(e, tuple(_put_outermost(part, replaced) for part in parts)) if parts else e
 
 
-def _type_of(node: Node) -> DataType:
-    """The type of an answer's first column."""
+def _types_of(node: Node) -> list[DataType]:
+    """The types of an answer's columns, those that are shown."""
+    shown = len(output(node))
     while not isinstance(node, (Project, GroupBy)):
         node = inputs(node)[0]
-    return node.columns[0][1].type
+    return [e.type for _, e in node.columns[:shown]]

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -75,11 +76,18 @@ def _definitions(ddl: str) -> list[str]:
     return parts
 
 
+# What reading a default may end with; OverflowError and what Decimal raises are ArithmeticErrors.
+_NO_VALUE = (ValueError, SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError, pa.ArrowException)
+
+
 def _default(text: str | None, column: str, type_: DataType, name: str) -> str | int | float | bool | None:
     """The value of a column that rows do without."""
     if text is None:
         return None
     try:
+        if type_.kind is Kind.DECIMAL:  # all of its digits, which a float would not have
+            default_scalar(text.strip("'"), type_)
+            return text.strip("'")
         value: object = ast.literal_eval(_WORDS.get(text.lower(), text))
         if type_.kind is Kind.DOUBLE and isinstance(value, int):
             value = float(value)
@@ -88,7 +96,7 @@ def _default(text: str | None, column: str, type_: DataType, name: str) -> str |
         default_scalar(value, type_)
         if isinstance(value, bool) != (type_.kind is Kind.BOOLEAN):
             raise ValueError(f"it is {type(value).__name__}")
-    except (ValueError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError, pa.ArrowException) as wrong:
+    except _NO_VALUE as wrong:
         raise StreamError(
             f"the default of column '{column}' of '{name}' is {text}, expected a {type_}: {wrong}",
             hint="write texts and times in quotes",
@@ -103,7 +111,7 @@ def _type(text: str, at: int, name: str, column: str) -> tuple[DataType, int]:
         of_decimal = wrong.word.lower().startswith("dec")
         raise StreamError(
             f"column '{column}' of '{name}' has type '{wrong.word}', expected {wrong}",
-            hint="keep wider numbers as double or string" if of_decimal else did_you_mean(wrong.word, NAMES),
+            hint="keep longer numbers as double or string" if of_decimal else did_you_mean(wrong.word, NAMES),
         ) from wrong
 
 
@@ -334,6 +342,8 @@ def default_scalar(value: object, type_: DataType) -> pa.Scalar:
     """The value of a column that rows do without; times without a zone are UTC."""
     if type_.kind is Kind.TIMESTAMP and isinstance(value, str):
         return pa.scalar(value).cast(pa.timestamp("us")).cast(arrow_type(type_))
+    if type_.kind is Kind.DECIMAL:
+        return pa.scalar(Decimal(str(value))).cast(arrow_type(type_))
     if type_.kind is Kind.STRING:
         return sized(pa.array([value], pa.string()), type_)[0]
     return pa.scalar(value).cast(arrow_type(type_))

@@ -79,8 +79,6 @@ def takes(type_: DataType, have: pa.DataType) -> bool:
         return t.is_struct(have) and all(f.name in parts and takes(parts[f.name], f.type) for f in have)
     if type_.variant == "binary":
         return bool(t.is_binary(have) or t.is_large_binary(have) or t.is_fixed_size_binary(have))
-    if type_.variant == "decimal":
-        return bool(t.is_decimal(have) or t.is_integer(have))
     return scalar_takes(type_, have)
 
 

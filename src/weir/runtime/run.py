@@ -6,6 +6,7 @@ with the ledger: a deleted or older checkpoint would number its batches from som
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.algebra.schema import is_changes
-from weir.errors import RunError
+from weir.errors import DiskError, RunError, WeirError
 from weir.index.warm import ready
 from weir.runtime import faults
 from weir.runtime.housekeeping import Housekeeping
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from weir.api import Weir
 
 CHECKPOINT = "checkpoint"
+NO_SPACE = os.strerror(errno.ENOSPC)
 COMMIT_WAIT_S = 10.0  # how long a stop waits for Spark's own commit of the last batch
 CHOICES_EVERY = 16  # batches after which the counters of join strategies are kept for `explain`
 RECENT = 1_000  # batches whose figures are kept for `progress`
@@ -163,7 +165,10 @@ class Run:
             when = writer.trigger(
                 **({"availableNow": True} if self._available_now else {"processingTime": self._trigger})
             )
-            self._query = when.start()
+            try:
+                self._query = when.start()
+            except Exception as failed:  # Py4J's, or one of the many that Spark has
+                raise self._told(failed, "the streaming query cannot start") from failed
 
     def _have_kernels(self) -> None:
         """Have the kernels that standing queries need compiled before there are workers, so that these only load them.
@@ -220,13 +225,20 @@ class Run:
                         pass  # Spark may give up on a batch before we do; our own error says more than Spark's
                     self._housekeeping.close()
                     self._raise()
-                    raise RunError(f"the streaming query failed: {str(failed)[:2000]}") from failed
+                    raise self._told(failed, "the streaming query failed") from failed
                 ended = True
             self._restarting.wait()
             if query is self._query:  # not one that a restart replaced
                 if ended:
                     self._housekeeping.close()
                 return bool(ended)
+
+    def _told(self, failed: Exception, what: str) -> WeirError:
+        """An error of Spark's own as ours; a full disk is told as such, not as a page of Java."""
+        if NO_SPACE in str(failed):
+            hint = "free some space and run again; nothing is lost"
+            return DiskError(f"Spark cannot write (its checkpoint is {self._checkpoint}): {NO_SPACE}", hint=hint)
+        return RunError(f"{what}: {str(failed)[:2000]}")
 
     def _raise(self) -> None:
         if self._error is not None:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from weir.algebra.aggregates import AGGREGATE_NAMES, WINDOW_NAMES
+from weir.algebra.array_functions import BOTH
 from weir.algebra.fold import fold, fold_one
 from weir.algebra.functions import NAMED, SIGNATURES
 from weir.algebra.nodes import (
@@ -25,6 +27,7 @@ from weir.algebra.nodes import (
     ColumnRef,
     Comparison,
     Expression,
+    Field,
     IsNull,
     Like,
     Literal,
@@ -49,14 +52,14 @@ from weir.algebra.schema import (
     DataType,
     Kind,
 )
-from weir.algebra.signatures import HASHED, LIKE_ELEMENTS, MET, MET_FIRST, TEXT, VALUE, Signature, Taken
+from weir.algebra.signatures import HASHED, LIKE_ELEMENTS, MET, MET_FIRST, OPERAND, TEXT, VALUE, Signature, Taken
 from weir.errors import RegisterError, did_you_mean
 from weir.sql import literals, payloads, types
 from weir.sql.forms import FORMS, SYNTAX
 from weir.sql.long_lists import Lists
 from weir.sql.position import refuse, start_of
 from weir.sql.refusals import REFUSED_NODES, refused
-from weir.sql.row_sets import aggregate, in_query, row_set_methods
+from weir.sql.row_sets import aggregate, grouping_call, in_query, row_set_methods
 from weir.sql.scope import NameFaultError, Scope
 from weir.sql.sets import SMALL, list_parameter, long_lists
 from weir.sql.types import MismatchError
@@ -65,7 +68,9 @@ from weir.sql.windows import read_unit
 _Operators = dict[type[exp.Expr], str]
 _COMPARISONS: _Operators = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: _Operators = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED, *FORMS}))
+STRETCHES = ("window", "session_window")  # functions whose value is a pair of times
+GROUPING = ("grouping", "grouping_id")  # functions of the keys that a set of GROUP BY leaves out
+_FUNCTIONS = tuple(sorted({"cast", "if", *AGGREGATE_NAMES, *WINDOW_NAMES, *NAMED, *FORMS, *STRETCHES, *GROUPING}))
 _INT32_MAX = 2**31 - 1
 
 _RANKED_WITH_TEXTS = (exp.Add, exp.Sub, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
@@ -73,6 +78,20 @@ _SHOWN: _Operators = {exp.RegexpLike: "RLIKE", exp.DPipe: "||", exp.Extract: "EX
 _TRUE_WORDS, _FALSE_WORDS = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 _Argument = exp.Expr | Expression | None  # of a call: still to be lowered, lowered, or left out
+
+
+class Stretch(NamedTuple):
+    """What `window(…)` or `session_window(…)` means in a SELECT."""
+
+    word: str
+    begin: Expression
+    end: Expression
+
+    @property
+    def whole(self) -> Expression:
+        """The pair of times as a value."""
+        args = (Literal("start", STRING), self.begin, Literal("end", STRING), self.end)
+        return Call("named_struct", args, SIGNATURES["named_struct"].type_of(args))
 
 
 class Expressions:
@@ -95,7 +114,7 @@ class Expressions:
         self.aliases: Mapping[str, Expression] = {}  # names of the select list, where they may be used
         self.aliases_first = False  # whether they come before columns, as in ORDER BY
         self.windows: Mapping[str, exp.Window] = {}  # what the WINDOW clause names
-        self.stretch: tuple[Expression, Expression] | None = None  # begin and end of what window(…) means
+        self.stretch: Stretch | None = None  # what window(…) means
         self.subquery: Callable[[exp.Expr], tuple[Node, tuple[Column, ...]]] = self._no_query
         self.depth = 0
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr, DataType | None], Expression]] = {
@@ -245,7 +264,7 @@ class Expressions:
         if node.args.get("db") is not None:
             return self._path([part.name for part in node.parts])
         name, qualifier = node.name, node.table or None
-        if self.stretch is not None and (qualifier or name).lower() == "window":
+        if self.stretch is not None and (qualifier or name).lower() == self.stretch.word:
             return self._edge_of_window(node, name if qualifier else "")
         named = qualifier is None and name.lower() in self.aliases
         if named and (self.aliases_first or not self.scope.has(name)):
@@ -263,7 +282,7 @@ class Expressions:
         return found
 
     def _dot(self, node: exp.Expr, wanted: DataType | None) -> Expression:
-        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in STRETCHES:
             return self._of_window(node, wanted)
         return payloads.field(self.lower(node.this), node.expression.name)
 
@@ -274,14 +293,17 @@ class Expressions:
     def _edge_of_window(self, node: exp.Expr, edge: str) -> Expression:
         """window.start or window.end."""
         assert self.stretch is not None
+        if not edge:
+            return self.stretch.whole
         if edge.lower() not in ("start", "end"):
-            raise self.fail("window is a pair of times", node, "write window.start and window.end")
-        return self.stretch[edge.lower() == "end"]
+            word = self.stretch.word
+            raise self.fail(f"{word} is a pair of times", node, f"write {word}.start and {word}.end")
+        return self.stretch.end if edge.lower() == "end" else self.stretch.begin
 
     def _of_window(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         """window(…).start"""
         call = node.this
-        if self.stretch is None or not (isinstance(call, exp.Anonymous) and call.name.lower() == "window"):
+        if self.stretch is None or not (isinstance(call, exp.Anonymous) and call.name.lower() == self.stretch.word):
             raise self.refused(node)
         return self._edge_of_window(node, node.expression.name)
 
@@ -442,10 +464,16 @@ class Expressions:
     def _function(self, node: exp.Expr, wanted: DataType | None) -> Expression:
         if node.name.lower() in payloads.OTHERS:
             return payloads.other(node.name.lower(), [self.value(arg) for arg in node.expressions])
-        if self.stretch is not None and node.name.lower() == "window":
-            if not isinstance(node.parent, exp.Group):
-                return self._edge_of_window(node, "")
-            return self.stretch[0]
+        if self.stretch is not None and node.name.lower() == self.stretch.word:
+            return self._edge_of_window(node, "")
+        if node.name.lower() in GROUPING:
+            return grouping_call(self, node)
+        if node.name.lower() in BOTH and node.expressions:
+            return self._text_or_array(node, wanted)
+        if node.name.lower() == "struct":
+            return self._struct(node)
+        if node.name.lower() == "concat_ws":
+            return self._joined_with(node, wanted)
         form, signature = FORMS.get(node.name.lower()), NAMED.get(node.name.lower())
         if form is not None:
             return form(self, node.expressions, node, wanted)
@@ -454,6 +482,39 @@ class Expressions:
         if signature is None:
             raise self.refused(node)
         return self.call(signature, node.expressions, node, wanted)
+
+    def _text_or_array(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        """reverse and concat take texts or arrays."""
+        name = node.name.lower()
+        first = self.lower(node.expressions[0], STRING)
+        if first.type.kind is Kind.PAYLOAD:
+            return self.call(SIGNATURES[BOTH[name]], [first, *node.expressions[1:]], node, None)
+        return self.call(SIGNATURES[name], node.expressions, node, wanted)
+
+    def _joined_with(self, node: exp.Expr, wanted: DataType | None) -> Expression:
+        """concat_ws takes texts, and arrays of texts, whose elements stand for themselves."""
+        args: list[_Argument] = list(node.expressions)
+        for place, part in enumerate(node.expressions):
+            e = self.lower(part, STRING) if place else None
+            if e is None or e.type.variant != "array":
+                continue
+            joined = self.call(SIGNATURES["array_join"], [e, node.expressions[0]], node, None)
+            known = self.call(SIGNATURES["array_compact"], [e], node, None)
+            count = self.call(SIGNATURES["array_size"], [known], node, None)
+            some = Comparison(">", count, Literal(0, BIGINT))
+            args[place] = Call("case", (some, joined, Literal(None, STRING)), STRING)
+        return self.call(SIGNATURES["concat_ws"], args, node, wanted)
+
+    def _struct(self, node: exp.Expr) -> Expression:
+        """struct(a, x AS b, c + 1) is named_struct('a', a, 'b', x, 'col3', c + 1)."""
+        if not node.expressions:
+            raise self.fail("struct() takes 1 or more arguments, got 0", node)
+        args: list[Expression] = []
+        for place, part in enumerate(node.expressions):
+            e = self.value(part.this if isinstance(part, exp.Alias) else part)
+            own = e.name if isinstance(e, (ColumnRef, Field)) else f"col{place + 1}"
+            args += [Literal(part.alias if isinstance(part, exp.Alias) else own, STRING), e]
+        return self.call(SIGNATURES["named_struct"], args, node, None)
 
     def _joined_texts(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         """`a || b || c`; sqlglot nests it to the left."""
@@ -511,6 +572,8 @@ class Expressions:
         if values:
             for k, value in zip(values, self._alike([args[k] for k in values], wanted), strict=True):
                 args[k] = value
+        if OPERAND in takes:
+            args = types.operands(args)
         args = list(payloads.adapted(signature.name, args))
         type_ = signature.type_of(args)
         made = Call(signature.name, tuple(args), type_.usual if type_.kind is Kind.STRING else type_)

@@ -8,7 +8,7 @@ their texts are lowered where they are used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sqlglot import exp
@@ -137,6 +137,8 @@ class FromClause:
             self._check_nearest(conditions, {s.scan.source for s in left.sources}, join)
         if kind in ("semi", "anti"):
             self.scope.hide(right)
+        if isinstance(node, Derived) and node.lateral and kind != "left":
+            raise self.fail("LATERAL stands in an inner or a LEFT join", join.this)
         predicate = nodes.conjunction(conditions) if conditions else None
         outer = nodes.OuterJoin(kind, joined.node, node, predicate)
         joined.inputs, joined.conditions = [outer], []
@@ -203,6 +205,8 @@ class FromClause:
             return self._nested(node)
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
             return self._derived(node, node.args.get("alias"), node)
+        if isinstance(node, exp.Lateral):
+            return self._lateral(node)
         if isinstance(node, exp.Values):
             return self._derived(node, node.args.get("alias"), node)
         if not isinstance(node, exp.Table):
@@ -238,10 +242,19 @@ class FromClause:
             raise self.fail(f"two sources are called '{name}'", node, f"give one an alias: {source.name} AS other")
         self.scope.add(source)
 
-    def _derived(self, node: exp.Expr, alias: exp.Expr | None, at: exp.Expr) -> Node:
+    def _lateral(self, node: exp.Lateral) -> Node:
+        """A query that may look at the sources before it."""
+        self.around.only(node, {"this", "alias"})
+        if not isinstance(node.this, exp.Subquery):
+            raise self.fail("LATERAL takes a query in parentheses", node, "write LATERAL (SELECT …)")
+        beside = replace(self.lefts[-1], outer=self.scope.outer) if self.lefts else self.scope
+        return self._derived(node.this, node.args.get("alias"), node, beside)
+
+    def _derived(self, node: exp.Expr, alias: exp.Expr | None, at: exp.Expr, beside: Scope | None = None) -> Node:
+        """A query in FROM; one that is lateral has the sources `beside` it around."""
         if isinstance(node, exp.Table):
             self.around.only(node, {"this", "alias", "joins"})
-        child, columns = self.around.answer(node, self.scope.outer)
+        child, columns = self.around.answer(node, beside or self.scope.outer)
         names: list[exp.Identifier] = []
         if alias is not None:
             self.around.only(alias, {"this", "columns"})
@@ -251,7 +264,7 @@ class FromClause:
         number = self.around.number()
         name = alias.name if alias is not None and alias.name else node.name if isinstance(node, exp.Table) else ""
         name = name or f"_q{number}"
-        derived = Derived(number, child, name, columns)
+        derived = Derived(number, child, name, columns, beside is not None)
         self._add(Source(derived, Answer(name, columns)), at)
         return derived
 

@@ -1,7 +1,7 @@
 """The constants of the language: how a text becomes a number, a date, an instant or a length of time.
 
-Numbers are exact: a whole number is BIGINT, one with a dot is DECIMAL of exactly its digits when these are at
-most 18, everything else (an exponent, more digits, beyond 64 bits) is the nearest DOUBLE. Instants and lengths
+Numbers are exact: a whole number is BIGINT, one with a dot or beyond 64 bits is DECIMAL of exactly its digits when
+these are at most 38, everything else (an exponent, more digits) is the nearest DOUBLE. Instants and lengths
 are whole microseconds; a text that is finer than that is an error, never rounded. Each function returns None
 for a text that is no such constant, so that the caller can say where it stands.
 """
@@ -14,12 +14,13 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
+from weir.algebra.decimals import DIGITS_MAX
 from weir.algebra.nodes import Literal
 from weir.algebra.schema import BIGINT, DOUBLE, Kind, decimal
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
-DIGITS_MAX = 18  # of a DECIMAL
+_BIGINT_CHARS = 18  # a number of at most so many digits is within 64 bits
 SECOND_US = 1_000_000
 
 UNITS_US = {
@@ -55,23 +56,21 @@ def unit_us(word: str) -> int | None:
 
 def number(text: str) -> Literal | None:
     """A numeric constant; None if the text is no number or lies beyond the doubles."""
-    if len(text) <= DIGITS_MAX and text.isascii() and text.isdigit():
+    if len(text) <= _BIGINT_CHARS and text.isascii() and text.isdigit():
         return Literal(int(text), BIGINT)
     if not _NUMBER.fullmatch(text):
         return None
     if "e" not in text.lower():
         # int() refuses texts of thousands of digits, Decimal takes them all.
         value = Decimal(text)
-        if "." not in text:
-            if INT64_MIN <= value <= INT64_MAX:
-                return Literal(int(value), BIGINT)
-        else:
-            digits = value.as_tuple()
-            assert isinstance(digits.exponent, int)
-            scale = -digits.exponent
-            precision = max(len(digits.digits), scale, 1)
-            if precision <= DIGITS_MAX:
-                return Literal(value, decimal(precision, scale))
+        if "." not in text and INT64_MIN <= value <= INT64_MAX:
+            return Literal(int(value), BIGINT)
+        digits = value.as_tuple()
+        assert isinstance(digits.exponent, int)
+        scale = -digits.exponent
+        precision = max(len(digits.digits), scale, 1)
+        if precision <= DIGITS_MAX:
+            return Literal(value, decimal(precision, scale))
     nearest = float(text)
     return Literal(nearest, DOUBLE) if math.isfinite(nearest) else None
 

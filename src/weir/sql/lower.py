@@ -25,13 +25,14 @@ from weir.algebra.schema import BIGINT, INTERVAL, NULL, TIMESTAMP, Catalog, Colu
 from weir.errors import did_you_mean
 from weir.settings import Settings
 from weir.sql import types
-from weir.sql.expressions import Expressions
+from weir.sql.expressions import Expressions, Stretch
 from weir.sql.from_clause import FromClause, columns_named
+from weir.sql.grouping_sets import Keys, expanded, is_grouping, keys_of
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
-from weir.sql.time_windows import calls_in, time_window
+from weir.sql.time_windows import calls_in, is_session, time_window
 from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
 
@@ -65,6 +66,7 @@ class _With:
     query: exp.Expr
     names: Mapping[str, _With]
     columns: tuple[exp.Identifier, ...]
+    outer: Scope | None  # of the query around a subquery that has the WITH
 
 
 class _Lowering:
@@ -120,7 +122,7 @@ class _Lowering:
             )
         before = self.named
         for clause in around:
-            self._with(clause)
+            self._with(clause, outer)
         if isinstance(node, exp.Select):
             root, output = self._select(node, outer)
         elif isinstance(node, exp.SetOperation):
@@ -136,7 +138,7 @@ class _Lowering:
         self.named = before
         return root, output
 
-    def _with(self, node: exp.Expr) -> None:
+    def _with(self, node: exp.Expr, outer: Scope | None) -> None:
         """Have the names of a WITH clause mean what it says, from here on."""
         clause = node.args.get("with_")
         if clause is None:
@@ -147,7 +149,7 @@ class _Lowering:
             self.only(one, {"this", "alias"})
             alias = one.args["alias"]
             self.only(alias, {"this", "columns"})
-            known = _With(one.this, self.named, tuple(alias.args.get("columns") or ()))
+            known = _With(one.this, self.named, tuple(alias.args.get("columns") or ()), outer)
             self.named = {**self.named, alias.name.lower(): known}
 
     def _set_operation(
@@ -155,7 +157,7 @@ class _Lowering:
     ) -> tuple[Node, tuple[Column, ...]]:
         self.only(node, {"this", "expression", "distinct"} | _ENDING)
         before = self.named
-        self._with(node)
+        self._with(node, outer)
         kind = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}[type(node)]
         left, left_output = self._statement(node.this, level + 1, outer)
         right, right_output = self._statement(node.expression, level + 1, outer)
@@ -264,7 +266,7 @@ class _Lowering:
     def _select(self, node: exp.Select, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
         self.only(node, _SELECT_PARTS)
         before = self.named
-        self._with(node)
+        self._with(node, outer)
         scope = Scope(outer=outer)
         kept = self.expressions.enter(scope, node)
         if node.args.get("from_") is None:
@@ -281,7 +283,7 @@ class _Lowering:
         if window is not None:
             stretch = time_window(self.expressions, window, self.number)
             self._refuse_other_windows(node, window)
-            self.expressions.stretch = stretch.begin, stretch.end
+            self.expressions.stretch = Stretch(window.name.lower(), stretch.begin, stretch.end)
             inputs, conditions = (*inputs, *stretch.sources), [*conditions, *stretch.conditions]
         predicate = fold_one(nodes.conjunction(conditions)) if conditions else None
         child: Node
@@ -410,7 +412,7 @@ class _Lowering:
             inner = node.copy()
             for part in ("alias", "joins"):
                 inner.set(part, None)
-            return self._statement(inner, 1, None)
+            return self._statement(inner, 1, outer)
         if self.deep == NAMES_DEEP_MAX:
             raise self.fail(
                 f"more than {NAMES_DEEP_MAX} names of WITH and views stand for one another", node, "split the query"
@@ -427,7 +429,7 @@ class _Lowering:
             return self._view(node)
         known = self.named[node.name.lower()]
         before, self.named = self.named, known.names
-        root, output = self._statement(known.query, 1, None)
+        root, output = self._statement(known.query, 1, known.outer)
         self.named = before
         if known.columns:
             if len(known.columns) != len(output):
@@ -502,22 +504,42 @@ class _Lowering:
             alias = item.alias if isinstance(item, exp.Alias) else ""
             if alias and any(chosen and alias.lower() == name.lower() for name, _, chosen in listed):
                 raise self.fail(f"two columns of the answer are called '{alias}'", item.args["alias"], "rename one")
-            listed.append((alias or _default_name(e, len(listed)), e, bool(alias)))
+            stretch = self.expressions.stretch
+            own = stretch.word if stretch is not None and e == stretch.whole else _default_name(e, len(listed))
+            listed.append((alias or own, e, bool(alias)))
         self.expressions.aliases = {}
         return _unique(listed)
 
     def _starred(self, item: exp.Expr, scope: Scope) -> list[tuple[str, Expression]]:
         star = item if isinstance(item, exp.Star) else item.this
-        self.only(star, set())
+        self.only(star, {"except_"})
+        found: list[tuple[str, Expression]]
         if isinstance(item, exp.Star):
             if not scope.sources:
                 raise self.fail("* needs FROM", item, "name a stream")
-            return scope.star()
-        try:
-            source = scope.source(item.args["table"].name)
-        except NameFaultError as e:
-            raise self.fail(str(e), item, e.hint) from None
-        return scope.star_of(source)
+            found = scope.star()
+        else:
+            try:
+                source = scope.source(item.args["table"].name)
+            except NameFaultError as e:
+                raise self.fail(str(e), item, e.hint) from None
+            found = scope.star_of(source)
+        for name in star.args.get("except_") or ():
+            found = self._left_out(name, found)
+        if not found:
+            raise self.fail("* EXCEPT leaves out all columns", item)
+        return found
+
+    def _left_out(self, name: exp.Expr, found: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+        """The columns of * without one that EXCEPT names."""
+        kept = [(n, e) for n, e in found if n.lower() != name.name.lower()]
+        if len(kept) == len(found) or (isinstance(name, exp.Column) and name.table):
+            known = [n for n, _ in found]
+            hint = did_you_mean(name.name, known) or f"columns: {', '.join(known[:40])}"
+            raise self.fail(f"* EXCEPT names '{name.name}', which is no column of *", name, hint)
+        if len(kept) < len(found) - 1:
+            raise self.fail(f"* EXCEPT: column '{name.name}' is ambiguous", name)
+        return kept
 
     # Groups.
 
@@ -528,57 +550,89 @@ class _Lowering:
         group, having = node.args.get("group"), node.args.get("having")
         all_columns = (*columns, *((f"_order{k}", e) for k, e in enumerate(hidden)))
         has_aggregate = any(isinstance(p, Aggregate) for _, e in all_columns for p in walk(e))
+        if group is None:
+            self._refuse_session(node)
         if group is None and not has_aggregate and having is None:
             return nodes.Project(child, all_columns)
-        keys = self._keys(group, node, columns) if group is not None else ()
+        given = self._keys(group, node, columns) if group is not None else Keys(())
+        keys = given.keys
         condition: Expression | None = None
         if having is not None:
             self.expressions.aliases = {name.lower(): e for name, e in columns}
             condition = self.expressions.condition(having.this, "HAVING")
             self.expressions.aliases = {}
-            if any(isinstance(p, WindowCall) for p in walk(condition)):
+            if any(isinstance(p, WindowCall) and not is_session(p) for p in walk(condition)):
                 raise self.fail(
                     "a window function cannot be used in HAVING", having, "put the query into FROM and use WHERE"
                 )
-            in_having = any(isinstance(p, Aggregate) for p in walk(condition))
-            if group is None and not has_aggregate and not in_having:
-                raise self.fail("HAVING needs GROUP BY or an aggregate", having, "use WHERE for conditions on rows")
             self._check_grouped(condition, keys, having)
         beside = node.args.get("order") or node.args.get("qualify")  # what the hidden columns are of
         items = [*_items(node, columns), *([beside] * len(hidden) if beside is not None else [])]
         for (_, e), item in zip(all_columns, items, strict=True):
             self._check_grouped(e, keys, item)
-        return nodes.GroupBy(child, keys, all_columns, condition)
+        over_groups = [(e, item) for (_, e), item in zip(all_columns, items, strict=True)]
+        over_groups += [] if condition is None else [(condition, having)]
+        if given.sets is None:
+            self._refuse_grouping(over_groups)
+            return nodes.GroupBy(child, keys, all_columns, condition)
+        sets = expanded(self.expressions, given, child, over_groups, self.number())
+        put = tuple((name, sets.of(e)) for name, e in all_columns)
+        return nodes.GroupBy(sets.child, sets.keys, put, None if condition is None else sets.of(condition))
 
-    def _keys(
-        self, group: exp.Expr, node: exp.Select, columns: Sequence[tuple[str, Expression]]
-    ) -> tuple[Expression, ...]:
+    def _refuse_session(self, node: exp.Select) -> None:
+        stretch = self.expressions.stretch
+        if stretch is not None and is_session(stretch.begin):
+            raise self.fail("session_window() is a key of GROUP BY", next(calls_in(node)), "add GROUP BY")
+
+    def _refuse_grouping(self, over_groups: Sequence[tuple[Expression, exp.Expr]]) -> None:
+        for e, item in over_groups:
+            call = next((p for p in walk(e) if isinstance(p, Aggregate) and is_grouping(p)), None)
+            if call is not None:
+                hint = "write GROUP BY ROLLUP(…), CUBE(…) or GROUPING SETS (…)"
+                raise self.fail(f"{call.function}() needs sets of keys", item, hint)
+
+    def _keys(self, group: exp.Expr, node: exp.Select, columns: Sequence[tuple[str, Expression]]) -> Keys:
+        stretch = self.expressions.stretch
         if group.args.get("all") is True:
             self.only(group, {"all"})
-            shown = [e for _, e in columns]
+            whole = None if stretch is None else stretch.whole
+            shown = [stretch.begin if stretch is not None and e == whole else e for _, e in columns]
             found = tuple(e for e in shown if not any(isinstance(p, (Aggregate, WindowCall)) for p in walk(e)))
             for key in found:
                 self._check_key(key, group)
-            return found
-        self.only(group, {"expressions"})
-        self.expressions.aliases = {name.lower(): e for name, e in columns}
-        keys: list[Expression] = []
-        for item in group.expressions:
-            if isinstance(item, exp.Literal) and not item.is_string:
-                if not (item.this.isascii() and item.this.isdigit()) or not 1 <= int(item.this[:9]) <= len(columns):
-                    raise self.fail(
-                        f"GROUP BY {item.this[:20]} points at no column of the answer (1 to {len(columns)})", item
-                    )
-                key = columns[int(item.this) - 1][1]
-            else:
-                key = self.expressions.value(item)
-            if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
-                raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
-            self._check_key(key, item)
-            if key not in keys:
-                keys.append(key)
-        self.expressions.aliases = {}
-        return tuple(keys)
+            keys = Keys(found)
+        else:
+            self.only(group, {"expressions", "grouping_sets", "rollup", "cube"})
+            self.expressions.aliases = {name.lower(): e for name, e in columns}
+            keys = keys_of(self.expressions, group, lambda item: self._key(item, columns))
+            self.expressions.aliases = {}
+        if stretch is None or not is_session(stretch.begin):
+            return keys
+        if stretch.begin not in keys.keys:
+            raise self.fail("session_window() is a key of GROUP BY", group, "add it there")
+        if keys.sets is not None:
+            raise self.fail("session_window() beside ROLLUP, CUBE or GROUPING SETS is not part of the language", group)
+        place = keys.keys.index(stretch.begin) + 1
+        return Keys((*keys.keys[:place], stretch.end, *keys.keys[place:]))
+
+    def _key(self, item: exp.Expr, columns: Sequence[tuple[str, Expression]]) -> Expression:
+        stretch = self.expressions.stretch
+        if isinstance(item, exp.Literal) and not item.is_string:
+            if not (item.this.isascii() and item.this.isdigit()) or not 1 <= int(item.this[:9]) <= len(columns):
+                raise self.fail(
+                    f"GROUP BY {item.this[:20]} points at no column of the answer (1 to {len(columns)})", item
+                )
+            key = columns[int(item.this) - 1][1]
+        elif stretch is not None and isinstance(item, exp.Anonymous) and item.name.lower() == stretch.word:
+            return stretch.begin
+        else:
+            key = self.expressions.value(item)
+        if stretch is not None and key == stretch.whole:
+            return stretch.begin
+        if any(isinstance(p, (Aggregate, WindowCall)) for p in walk(key)):
+            raise self.fail("GROUP BY cannot hold an aggregate", item, "use HAVING for conditions on groups")
+        self._check_key(key, item)
+        return key
 
     def _check_key(self, key: Expression, item: exp.Expr) -> None:
         if key.type.kind is Kind.INTERVAL:

@@ -43,7 +43,8 @@ _FRAMES_PER_LEVEL = 40  # Python frames sqlglot needs for one level of nesting, 
 _MISSING = re.compile(r"Missing (\S+) from (\d+):(\d+)")
 
 
-_OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES})
+_SPECIAL = ("grouping", "grouping_id", "struct", "named_struct")
+_OWN = frozenset({*NAMED, *payloads.OTHERS, *FORMS, *AGGREGATE_NAMES, *WINDOW_NAMES, *_SPECIAL})
 _WITH_WORDS = ("EXTRACT", "TRIM", "OVERLAY")  # among their arguments
 
 
@@ -80,6 +81,7 @@ def _position(parser: SparkParser) -> exp.Expr:
 class _Parser(SparkParser):
     """Leaves the functions of the language as they are written: sqlglot has trees of its own for many of them."""
 
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}  # it would lose a and b of `array(a, b)[1]`
     FUNCTIONS: ClassVar = {name: f for name, f in SparkParser.FUNCTIONS.items() if name.lower() not in _OWN}
     FUNCTION_PARSERS: ClassVar = {
         **{n: f for n, f in SparkParser.FUNCTION_PARSERS.items() if n.lower() not in _OWN},
@@ -224,11 +226,14 @@ def _check_types(text: str, tokens: Sequence[Token]) -> None:
             )
 
 
+_WORDS_OF_FUNCTIONS = (TokenType.WINDOW, TokenType.ARRAY, TokenType.STRUCT)
+
+
 def _as_function(tokens: list[Token]) -> list[Token]:
-    """The tokens with `window (` as the name of a function; WINDOW opens a clause only before a name."""
+    """The tokens with `window (`, `array (` and `struct (` as names of functions, and not of clauses or types."""
     found = list(tokens)
     for at, (token, following) in enumerate(itertools.pairwise(tokens)):
-        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+        if token.token_type in _WORDS_OF_FUNCTIONS and following.token_type is TokenType.L_PAREN:
             found[at] = Token(
                 TokenType.VAR, token.text, token.line, token.col, token.start, token.end, list(token.comments)
             )

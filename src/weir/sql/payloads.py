@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from weir.algebra.array_functions import ARRAYS, COMPARING, MEETING, OF_MAPS, common_element
+from weir.algebra.array_functions import element as element_type
+from weir.algebra.functions import SIGNATURES
 from weir.algebra.json_paths import steps_of
-from weir.algebra.nodes import ColumnRef, Element, Expression, Field, JsonField, Literal
+from weir.algebra.nodes import Cast, ColumnRef, Element, Expression, Field, JsonField, Literal
 from weir.algebra.schema import STRING, DataType, Kind, array
+from weir.algebra.signatures import LIKE_ELEMENTS, PAYLOAD
 from weir.errors import did_you_mean
 from weir.sql import types
 from weir.sql.types import MismatchError
 
 _PLACES = ("element_at", "try_element_at", "get")
 OTHERS = (*_PLACES, "get_json_object")  # functions that this file knows, and the table of functions does not
+OF_ARRAYS = frozenset(f.name for f in ARRAYS if any(taken is PAYLOAD for taken in f.takes.needed)) | {"array_repeat"}
 _INDEX_MAX = 2**31 - 1
 
 
@@ -84,12 +89,54 @@ def adapted(name: str, args: Sequence[Expression]) -> tuple[Expression, ...]:
         raise MismatchError(f"{name}() does not order {types.described(args[0])}", types.TAKE_A_PART)
     if name == "size" and args[0].type.variant not in ("array", "map"):
         raise MismatchError(f"size() takes an array or a map, got {types.described(args[0])}")
+    if name in OF_ARRAYS:
+        return _of_arrays(name, list(args))
     if name != "array_contains":
         return tuple(args)
     if args[0].type.variant != "array":
         raise MismatchError(f"array_contains() takes an array, got {types.described(args[0])}")
     beside = ColumnRef(0, "an element", args[0].type.parts[0][1])
     return args[0], types.align(beside, args[1])[1]
+
+
+def _of_arrays(name: str, args: list[Expression]) -> tuple[Expression, ...]:
+    """The arguments of a function of arrays or maps."""
+    said = name.removeprefix("array_") if name in ("array_reverse", "array_concat") else name
+    taken = SIGNATURES[name].takes.of(len(args)) or ()
+    wanted = "map" if name in OF_MAPS else "array"
+    for arg, of in zip(args, taken, strict=True):
+        if of is PAYLOAD and arg.type.variant != wanted:
+            words = "a map" if wanted == "map" else "an array"
+            raise MismatchError(f"{said}() takes {words}, got {types.described(arg)}")
+        if of is PAYLOAD and name in COMPARING and element_type(arg.type).kind is Kind.PAYLOAD:
+            raise MismatchError(f"{said}() does not compare elements of {types.described(arg)}", types.TAKE_A_PART)
+    if name in MEETING and common_element([arg.type for arg in args]) is None:
+        raise MismatchError(f"{said}() takes arrays of one type, got {' and '.join(str(a.type) for a in args)}")
+    if name == "flatten" and element_type(args[0].type).variant != "array":
+        raise MismatchError(f"flatten() takes an array of arrays, got {types.described(args[0])}")
+    if name == "array_join" and element_type(args[0].type).kind not in (*types.WHOLE, Kind.STRING, Kind.BOOLEAN):
+        raise MismatchError("array_join() takes an array of texts", "CAST the elements")
+    if any(of is LIKE_ELEMENTS for of in taken):
+        of_place = args[0].type.parts[0][1]
+        args[1] = _as_element(said, args[1], of_place)
+    if name == "array_repeat" and types.is_open(args[0]):
+        raise MismatchError("the type of what array_repeat() repeats is unknown", "write CAST(NULL AS int)")
+    return tuple(args)
+
+
+def _as_element(said: str, e: Expression, of: DataType) -> Expression:
+    """A value in the type of an array's elements, or of a map's keys."""
+    if types.is_open(e):
+        return types.with_type(e, of)
+    if e.type.usual == of.usual or (e.type.kind is Kind.INT and of.kind is Kind.BIGINT):
+        return e if e.type == of else Cast(e, of.usual)
+    if isinstance(e, Literal):
+        found = types.fit(e, of)
+        if isinstance(found, Literal) and found.type.kind is of.kind:
+            return found
+        if of.kind is Kind.INT and isinstance(e.value, int) and abs(e.value) < 2**31:
+            return Literal(e.value, of.usual)
+    raise MismatchError(f"{said}() takes a value of type {of}, got {types.described(e)}", "CAST it")
 
 
 def index_of(node: exp.Bracket) -> exp.Expr:

@@ -6,8 +6,10 @@ FILTER, WITHIN GROUP, IGNORE NULLS and OVER stand around the call, in this order
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -22,10 +24,12 @@ from weir.algebra.aggregates import (
 from weir.algebra.nodes import (
     Aggregate,
     Call,
+    Cast,
     ColumnRef,
     Direction,
     Expression,
     Frame,
+    IsNull,
     Literal,
     Ordered,
     Param,
@@ -34,7 +38,7 @@ from weir.algebra.nodes import (
     WindowCall,
     walk,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, Column, DataType, Kind, Stream
+from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, TINYINT, Column, DataType, Kind, Stream
 from weir.sql import types
 from weir.sql.literals import UNITS_US
 
@@ -43,6 +47,16 @@ if TYPE_CHECKING:
 
 Method = Callable[[exp.Expr, "DataType | None"], Expression]
 _DISTANCE_MAX = 1 << 40
+_SPREADS = ("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis")
+_OF_NUMBERS = frozenset({"sum", "avg", *_SPREADS, "corr", "covar_samp", "covar_pop", "median", "percentile"})
+_ZEROS: dict[Kind, object] = {
+    **dict.fromkeys((Kind.INT, Kind.BIGINT, Kind.TIMESTAMP), 0),
+    Kind.DOUBLE: 0.0,
+    Kind.DECIMAL: Decimal(0),
+    Kind.STRING: "",
+    Kind.BOOLEAN: False,
+    Kind.DATE: dt.date(1970, 1, 1),
+}  # what stands for NULL beside the knowledge that it is one
 
 
 def row_set_methods(e: Expressions) -> dict[type[exp.Expr], Method]:
@@ -144,6 +158,10 @@ def _aggregated_rows(e: Expressions, around: _Around, over: bool) -> Expression:
         if given[0].args.get("on") or not function.takes_distinct:
             raise e.fail(f"{said}() does not take DISTINCT", around.call)
         given = [*given[0].expressions, *given[1:]]
+    if function.name == "count" and len(given) == 1 and isinstance(given[0], exp.Tuple):
+        return _counted_rows(e, around, given[0], distinct)
+    if function.within_group:
+        given, around.order, descending = _behind(e, around, said)
     if function.takes_star and len(given) == 1 and _is_star(given[0]) and not distinct:
         args: tuple[Expression, ...] = ()
     else:
@@ -153,9 +171,12 @@ def _aggregated_rows(e: Expressions, around: _Around, over: bool) -> Expression:
     parameter = _parameter(e, function, said, given[len(args) :] if args else [], around)
     if function.name == "count" and len(args) > 1 and not distinct:
         raise e.fail("count() takes one argument", around.call, "write count(DISTINCT a, b), or count_if(…)")
+    args = _as_numbers(function, args)
     type_ = _result(e, said, function.result, args, around.call) if args else BIGINT
+    if function.within_group:
+        parameter = (parameter, descending)
     payload = next((arg for arg in args if arg.type.kind is Kind.PAYLOAD), None)
-    if payload is not None and (distinct or function.name == "approx_count_distinct"):
+    if payload is not None and (distinct or function.name in ("approx_count_distinct", "collect_set")):
         raise e.fail(f"{said}() does not compare {types.described(payload)}", around.call, types.TAKE_A_PART)
     condition = None if around.filter is None else e.condition(around.filter, "FILTER")
     for part in (*args, *(() if condition is None else (condition,))):
@@ -182,6 +203,46 @@ def _check_own(e: Expressions, said: str, parts: Sequence[Expression], node: exp
             node,
             "databases differ in whose rows these are: use a column of the subquery too",
         )
+
+
+def _counted_rows(e: Expressions, around: _Around, row: exp.Tuple, distinct: bool) -> Expression:
+    """count((a, b)): a row of values is never NULL; of different ones each combination counts, those with NULLs too."""
+    parts = [_argument(e, part) for part in row.expressions]
+    condition = None if around.filter is None else e.condition(around.filter, "FILTER")
+    if not distinct:
+        return Aggregate("count", (), False, BIGINT, condition)
+    args: list[Expression] = []
+    for part in parts:
+        zero = _ZEROS.get(part.type.kind)
+        if zero is None:
+            raise e.fail(f"count() does not compare {types.described(part)}", around.call, types.TAKE_A_PART)
+        whole = types.alike([part, Literal(zero, part.type.usual)])
+        args += [IsNull(part), Call("coalesce", tuple(whole), whole[0].type)]
+    return Aggregate("count", tuple(args), True, BIGINT, condition)
+
+
+def _behind(e: Expressions, around: _Around, said: str) -> tuple[list[exp.Expr], None, bool]:
+    """percentile_cont(p) WITHIN GROUP (ORDER BY x DESC): x, p, and whether it descends."""
+    items = list(around.order.expressions) if around.order is not None else []
+    if len(items) != 1:
+        raise e.fail(f"{said}() needs one order", around.call, "write WITHIN GROUP (ORDER BY x)")
+    return [items[0].this, *around.call.expressions], None, bool(items[0].args.get("desc"))
+
+
+def _as_numbers(function: Aggregation, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """Texts in numerical aggregates are cast to doubles, as Spark casts them."""
+    if function.name not in _OF_NUMBERS:
+        return args
+    return tuple(Cast(arg, DOUBLE) if arg.type.kind is Kind.STRING else arg for arg in args)
+
+
+def grouping_call(e: Expressions, node: exp.Expr) -> Expression:
+    """grouping(x) or grouping_id(…), which stand for themselves until the sets of GROUP BY are known."""
+    name = node.name.lower()
+    if name == "grouping" and len(node.expressions) != 1:
+        raise e.fail(f"grouping() takes 1 argument, got {len(node.expressions)}", node)
+    args = tuple(e.value(arg) for arg in node.expressions)
+    return Aggregate(name, args, False, TINYINT if name == "grouping" else BIGINT)
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -224,7 +285,7 @@ def _parameter(e: Expressions, function: Aggregation, said: str, given: Sequence
     """What is no value of rows."""
     if around.ignores_nulls is not None and function.ignores_nulls is None:
         raise e.fail(f"{said}() does not take IGNORE NULLS", around.call, "leave it out")
-    counted = min(function.count, len(around.call.expressions))
+    counted = function.count if function.within_group else min(function.count, len(around.call.expressions))
     has_few = counted < function.count and not (function.takes_star and counted)
     if len(given) > len(function.parameters) or has_few:
         words = f"{function.count} argument{'' if function.count == 1 else 's'}"
@@ -238,7 +299,7 @@ def _parameter(e: Expressions, function: Aggregation, said: str, given: Sequence
         if not isinstance(separator, str):
             raise e.fail(f"{said}() takes a quoted separator", given[0])
         return separator
-    if function.name in ("percentile", "percentile_approx"):
+    if function.name.startswith("percentile"):
         share = constants[0] if constants else None
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise e.fail(f"{said}() takes a percentage between 0.0 and 1.0", around.call, "write 0.5")
@@ -299,6 +360,8 @@ def _over(e: Expressions, node: exp.Expr) -> Expression:
 
 def _window_call(e: Expressions, function: WindowFunction, around: _Around, call: WindowCall) -> Expression:
     said, given = around.call.name.lower(), list(around.call.expressions)
+    if function.name in ("first_value", "last_value") and len(given) == 2 and isinstance(given[1], exp.Boolean):
+        around.ignores_nulls = bool(given.pop().this)  # last(x, TRUE) is last(x) IGNORE NULLS
     most = function.count + len(function.parameters) + function.defaults
     if not function.count <= len(given) <= most:
         raise e.fail(f"{said}() takes {function.count} to {most} arguments, got {len(given)}", around.call)
@@ -417,7 +480,7 @@ def _edge(e: Expressions, spec: exp.Expr, which: str, unit: str, order: Sequence
 def _scalar(e: Expressions, node: exp.Expr) -> Expression:
     query, output = e.subquery(node)
     _one_column(e, output, node)
-    return Subquery("scalar", query, None, output[0].type)
+    return Subquery("scalar", query, (), output[0].type)
 
 
 def _one_column(e: Expressions, output: Sequence[Column], node: exp.Expr) -> None:
@@ -432,7 +495,7 @@ def _exists(e: Expressions, node: exp.Expr) -> Expression:
     query, _ = e.subquery(inner)
     if isinstance(query, Ordered) and query.offset is None and _is_positive(query.limit):
         query = query.child  # whether there is a row does not depend on how many are shown
-    return Subquery("exists", query, None, BOOLEAN)
+    return Subquery("exists", query, (), BOOLEAN)
 
 
 def _is_positive(limit: Literal | Param | None) -> bool:
@@ -440,18 +503,22 @@ def _is_positive(limit: Literal | Param | None) -> bool:
 
 
 def in_query(e: Expressions, node: exp.Expr) -> Expression:
-    """x IN (SELECT …)."""
+    """x IN (SELECT …), (x, y) IN (SELECT …)."""
     arg: exp.Expr = node.this
     while isinstance(arg, exp.Paren):
         arg = arg.this
-    if isinstance(arg, exp.Tuple):
-        raise e.fail("a list in front of IN (SELECT …) is not part of the language", node, "use EXISTS")
+    given = arg.expressions if isinstance(arg, exp.Tuple) else [arg]
     query, output = e.subquery(node.args["query"])
-    _one_column(e, output, node.args["query"])
-    left = e.lower(arg, output[0].type)
-    value = ColumnRef(-1, output[0].name, output[0].type)
-    a, _ = types.align(left, value)
-    return Subquery("in", query, a, BOOLEAN)
+    if len(given) == 1:
+        _one_column(e, output, node.args["query"])
+    if len(output) != len(given):
+        raise e.fail(f"IN compares {len(given)} values with a subquery of {len(output)} columns", node.args["query"])
+    args: list[Expression] = []
+    for part, column in zip(given, output, strict=True):
+        left = e.lower(part, column.type)
+        aligned, _ = types.align(left, ColumnRef(-1, column.name, column.type))
+        args.append(aligned)
+    return Subquery("in", query, tuple(args), BOOLEAN)
 
 
 def _ordered_by_time(e: Expressions, found: Aggregate) -> Aggregate:

@@ -229,6 +229,8 @@ class _Grammar(Values):
         return False
 
     def _source(self) -> None:
+        if self.word() == "LATERAL" and self.word(1) == "(" and self.opens_query(1):
+            self.advance()
         if self.word() == "LATERAL" and (self.word(1) in ("(", "VIEW") or self.word(2) == "("):
             raise self.unreadable()
         if self.word() == "(":

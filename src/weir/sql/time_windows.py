@@ -1,8 +1,9 @@
-"""`window(time, length [, slide [, offset]])`: stretches of time as grouping keys, as Spark has them.
+"""`window(time, length [, slide [, offset]])` and `session_window(time, gap)`: stretches of time as grouping keys.
 
-A stretch is known by its beginning, an expression of the row's time; `window.end` lies a length after it. Windows that
-slide hold a row several times: the query is joined with the numbers of the stretches that a row may be in. After this
-there are only columns, functions and joins.
+As in Spark. A window is known by its beginning, an expression of the row's time; `window.end` lies a length after it.
+Windows that slide hold a row several times: the query is joined with the numbers of the stretches that a row may be in.
+After this there are only columns, functions and joins. A session's edges are functions over the rows of the group that
+it will be part of, and stay so until the query is taken apart.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlglot import exp
 from weir.algebra import nodes
 from weir.algebra.nodes import Expression, Literal, Node
 from weir.algebra.schema import BIGINT, INTERVAL, Column, Kind
-from weir.sql.expressions import Expressions
+from weir.sql.expressions import STRETCHES, Expressions
 
 STRETCHES_MAX = 1_000  # that a row may be in
 _NUMBER = "stretch"
@@ -32,11 +33,11 @@ class TimeWindow:
 
 
 def calls_in(select: exp.Select) -> Iterator[exp.Anonymous]:
-    """The calls of `window` in a SELECT, but not in queries inside it."""
+    """The calls of `window` and `session_window` in a SELECT, but not in queries inside it."""
     stack: list[exp.Expr] = [*select.expressions, *(select.args[k] for k in ("group",) if select.args.get(k))]
     while stack:
         node = stack.pop()
-        if isinstance(node, exp.Anonymous) and node.name.lower() == "window":
+        if isinstance(node, exp.Anonymous) and node.name.lower() in STRETCHES:
             yield node
         elif not isinstance(node, exp.Select):
             stack.extend(node.iter_expressions())
@@ -44,6 +45,8 @@ def calls_in(select: exp.Select) -> Iterator[exp.Anonymous]:
 
 def time_window(expressions: Expressions, call: exp.Anonymous, number: Callable[[], int]) -> TimeWindow:
     """What a call means; `number` gives a new source's number."""
+    if call.name.lower() == "session_window":
+        return _session(expressions, call)
     if not 2 <= len(call.expressions) <= 4:
         raise expressions.fail("window() takes a time, a length, and perhaps a slide and an offset", call)
     time = expressions.lower(call.expressions[0])
@@ -74,6 +77,31 @@ def time_window(expressions: Expressions, call: exp.Anonymous, number: Callable[
     return TimeWindow(begin, end, (steps,), (*known, nodes.Comparison("<", time, end)))
 
 
+def _session(expressions: Expressions, call: exp.Anonymous) -> TimeWindow:
+    """Rows of a group that are at most a gap apart; the session ends a gap after its last row."""
+    if len(call.expressions) != 2:
+        raise expressions.fail("session_window() takes a time and a gap", call)
+    time = expressions.lower(call.expressions[0])
+    if time.type.kind is not Kind.TIMESTAMP:
+        raise expressions.fail(f"session_window() takes a timestamp, got {time.type}", call)
+    if not (isinstance(call.expressions[1], exp.Literal) and call.expressions[1].is_string):
+        hint = "write session_window(ts, '10 minutes')"
+        raise expressions.fail("session_window() takes a gap that is written as a text", call.expressions[1], hint)
+    gap = _length(expressions, call, 1)
+    assert gap is not None
+    if gap <= 0:
+        raise expressions.fail("the gap of session_window() is above 0", call)
+    begin, end = (
+        nodes.WindowCall(name, (time,), (), (), (), None, time.type, gap) for name in ("session_start", "session_end")
+    )
+    return TimeWindow(begin, end, (), (nodes.Not(nodes.IsNull(time)),))
+
+
+def is_session(e: Expression) -> bool:
+    """Whether it is an edge of a session, which is a key of the group that the session makes."""
+    return isinstance(e, nodes.WindowCall) and e.function in nodes.SESSION_EDGES
+
+
 def _length(expressions: Expressions, call: exp.Anonymous, place: int) -> int | None:
     """A length of time, given as a text or an interval."""
     if place >= len(call.expressions):
@@ -84,7 +112,8 @@ def _length(expressions: Expressions, call: exp.Anonymous, place: int) -> int | 
         given.parent = call
     found = expressions.lower(given)
     if not (isinstance(found, Literal) and found.type.kind is Kind.INTERVAL and isinstance(found.value, int)):
-        raise expressions.fail("window() takes constant lengths", call, "write window(ts, '10 minutes')")
+        said = call.name.lower()
+        raise expressions.fail(f"{said}() takes constant lengths", call, f"write {said}(ts, '10 minutes')")
     return found.value
 
 

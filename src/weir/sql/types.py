@@ -2,8 +2,8 @@
 
 A constant takes the type of what it meets whenever that is exact (`align`); a column is never cast behind the
 user's back, except a date that meets an instant (midnight UTC). Comparisons of numbers are mathematically exact.
-Arithmetic: whole numbers give BIGINT (overflow is NULL), `/` and everything with a DOUBLE give DOUBLE, two floats a
-float, decimals stay decimal while 18 digits hold the result and become DOUBLE when they do not.
+Arithmetic: whole numbers give BIGINT (overflow is NULL), their quotients and everything with a DOUBLE give DOUBLE, two
+floats a float, decimals with each other and with whole numbers a decimal (`weir.algebra.decimals`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
+from weir.algebra import decimals
+from weir.algebra.decimals import DIGITS_MAX, KEY_DIGITS_MAX, is_wide
 from weir.algebra.fold import fold_one
 from weir.algebra.nodes import Cast, Expression, Literal, Param
 from weir.algebra.schema import (
@@ -33,7 +35,7 @@ from weir.algebra.schema import (
     decimal,
 )
 from weir.sql import literals
-from weir.sql.literals import DIGITS_MAX, INT64_MAX
+from weir.sql.literals import INT64_MAX
 
 WHOLE = (Kind.INT, Kind.BIGINT)
 TIMES = (Kind.DATE, Kind.TIMESTAMP)
@@ -61,7 +63,7 @@ def slot_type(met: DataType) -> DataType:
     if met.kind is Kind.INT:
         return BIGINT
     if met.kind is Kind.DECIMAL:
-        return decimal(DIGITS_MAX, met.scale)
+        return decimal(DIGITS_MAX if is_wide(met) else KEY_DIGITS_MAX, met.scale)
     return met if met.variant == "char" else met.usual
 
 
@@ -211,22 +213,21 @@ def fit(constant: Expression, wanted: DataType) -> Expression:
     if wanted.kind in WHOLE:
         whole = -INT64_MAX <= exact <= INT64_MAX and exact == exact.to_integral_value()
         return Literal(int(exact), BIGINT) if whole else constant
-    return _scaled(exact, wanted.scale) or constant
+    return _scaled(exact, slot_type(wanted)) or constant
 
 
-def _scaled(exact: Decimal, scale: int) -> Literal | None:
-    """A number as decimal(18, scale), if that is exact."""
+def _scaled(exact: Decimal, type_: DataType) -> Literal | None:
+    """A number as a decimal of the type, if that is exact."""
     sign, digits, exponent = exact.as_tuple()
     assert isinstance(exponent, int)
-    shift = exponent + scale
+    shift = exponent + type_.scale
     unscaled = int("".join(map(str, digits)))
     if shift > DIGITS_MAX or shift < -2_000 or (shift < 0 and unscaled % 10**-shift):
-        return None if unscaled else Literal(Decimal(0).scaleb(-scale), decimal(DIGITS_MAX, scale))
+        return None if unscaled else Literal(Decimal(0).scaleb(-type_.scale), type_)
     unscaled = unscaled * 10**shift if shift >= 0 else unscaled // 10**-shift
-    if unscaled >= 10**DIGITS_MAX:
+    if unscaled >= 10**type_.precision:
         return None
-    value = Decimal((sign, tuple(map(int, str(unscaled))), -scale))
-    return Literal(value, decimal(DIGITS_MAX, scale))
+    return Literal(Decimal((sign, tuple(map(int, str(unscaled))), -type_.scale)), type_)
 
 
 def _time_literal(text: str, wanted: DataType) -> Literal:
@@ -253,8 +254,9 @@ def _fitted_param(given: DataType, wanted: DataType) -> DataType:
     if given.kind is Kind.INT:
         given = BIGINT
     if given.kind is Kind.DECIMAL and wanted.kind is Kind.DECIMAL:
-        holds = given.scale <= wanted.scale and given.precision - given.scale + wanted.scale <= DIGITS_MAX
-        return decimal(DIGITS_MAX, wanted.scale) if holds or given.scale == wanted.scale else given
+        slot = slot_type(wanted)
+        holds = given.scale <= slot.scale and given.precision - given.scale + slot.scale <= slot.precision
+        return slot if holds else given
     return given
 
 
@@ -282,20 +284,12 @@ def _numbers(op: str, left: Expression, right: Expression) -> tuple[Expression, 
     kinds = {left.type.kind, right.type.kind}
     if left.type == right.type == FLOAT and op != "/":
         return left, right, FLOAT
-    if op == "/" or Kind.DOUBLE in kinds or (op == "%" and Kind.DECIMAL in kinds):
+    if Kind.DOUBLE in kinds or (op == "/" and Kind.DECIMAL not in kinds):
         return _as_double(left), _as_double(right), DOUBLE
     if Kind.DECIMAL not in kinds:
         return _widened(left), _widened(right), BIGINT
     left, right = _as_decimal(left), _as_decimal(right)
-    (p1, s1), (p2, s2) = _digits(left.type), _digits(right.type)
-    if op == "*":
-        precision, scale = p1 + p2, s1 + s2
-    else:
-        scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + 1 + scale
-    if precision <= DIGITS_MAX:
-        return left, right, decimal(precision, scale)
-    return _as_double(left), _as_double(right), DOUBLE
+    return left, right, decimals.result(op, left.type, right.type)
 
 
 def alike(values: Sequence[Expression]) -> list[Expression]:
@@ -308,8 +302,7 @@ def alike(values: Sequence[Expression]) -> list[Expression]:
     if times:
         time = times.get(Kind.TIMESTAMP, DATE)
         values = [fit(v, time) if is_constant(v) and v.type.kind is Kind.STRING else v for v in values]
-    if any(v.type.kind is Kind.DECIMAL for v in values):
-        values = [_as_decimal(v) for v in values]
+    values = operands(values)
     known = [v for v in values if not is_open(v)]
     if not known:
         raise MismatchError("the type of the values is unknown", "give one a type: CAST(NULL AS double)")
@@ -320,6 +313,12 @@ def alike(values: Sequence[Expression]) -> list[Expression]:
             raise MismatchError(f"{described(known[0])} and {described(value)} have no common type", "CAST one of them")
         type_ = wider
     return [_brought(v, type_) for v in values]
+
+
+def operands(values: Sequence[Expression]) -> list[Expression]:
+    """Values of which one may be a decimal: whole constants beside it are decimals of their own digits."""
+    has_decimal = any(v.type.kind is Kind.DECIMAL for v in values)
+    return [_as_decimal(v) for v in values] if has_decimal else list(values)
 
 
 def _common(a: DataType, b: DataType) -> DataType | None:
@@ -336,9 +335,7 @@ def _common(a: DataType, b: DataType) -> DataType | None:
         return DOUBLE
     if Kind.DECIMAL not in (a.kind, b.kind):
         return max(a, b, key=lambda whole: whole.bits)
-    (p1, s1), (p2, s2) = _digits(a), _digits(b)
-    precision = max(p1 - s1, p2 - s2) + max(s1, s2)
-    return decimal(precision, max(s1, s2)) if precision <= DIGITS_MAX else DOUBLE
+    return decimals.wider(a, b)
 
 
 def _brought(e: Expression, type_: DataType) -> Expression:
@@ -358,19 +355,10 @@ def _widened(e: Expression) -> Expression:
 
 
 def _as_decimal(e: Expression) -> Expression:
-    """A whole constant beside a decimal is a decimal of exactly its digits."""
-    if isinstance(e, Literal) and e.type.kind in WHOLE and isinstance(e.value, int):
-        digits = len(str(abs(e.value)))
-        return Literal(Decimal(e.value), decimal(digits, 0)) if digits <= DIGITS_MAX else e
+    """A whole constant beside a decimal is a decimal of exactly its digits; one that is cast has those of its type."""
+    if isinstance(e, Literal) and e.type.kind is Kind.BIGINT and isinstance(e.value, int):
+        return Literal(Decimal(e.value), decimal(len(str(abs(e.value))), 0))
     return e
-
-
-def _digits(type_: DataType) -> tuple[int, int]:
-    if type_.kind is Kind.INT:
-        return {8: 3, 16: 5, 32: 10}[type_.bits], 0
-    if type_.kind is Kind.BIGINT:
-        return 19, 0
-    return type_.precision, type_.scale
 
 
 def _times(op: str, left: Expression, right: Expression) -> tuple[Expression, Expression, DataType]:
@@ -412,8 +400,6 @@ _CASTS: dict[Kind, tuple[Kind, ...]] = {
 
 def check_cast(e: Expression, wanted: DataType) -> None:
     """MismatchError unless values of this type can be cast so; a value that does not fit becomes NULL."""
-    if e.type.variant == "decimal" and wanted.is_numeric:
-        return
     if wanted.kind not in _CASTS[e.type.kind]:
         raise MismatchError(
             f"{described(e)} cannot be cast to {wanted}",
@@ -432,9 +418,7 @@ def united(left: DataType, right: DataType) -> DataType | None:
     if left.kind is right.kind and left.kind is not Kind.PAYLOAD and (left.variant or right.variant):
         return left.usual
     if left.kind is Kind.DECIMAL and right.kind is Kind.DECIMAL:
-        scale = max(left.scale, right.scale)
-        precision = max(left.precision - left.scale, right.precision - right.scale) + scale
-        return decimal(precision, scale) if precision <= DIGITS_MAX else None
+        return decimals.wider(left, right)
     return _common(left, right)
 
 
@@ -443,7 +427,7 @@ def is_injective(have: DataType, wanted: DataType) -> bool:
     if have == wanted or have.kind is Kind.NULL:
         return True
     if have.kind is Kind.DECIMAL and wanted.kind is Kind.DECIMAL:
-        return wanted.scale >= have.scale
+        return wanted.scale >= have.scale and wanted.precision - wanted.scale >= have.precision - have.scale
     return (have.kind in WHOLE and wanted.kind in WHOLE) or (have.kind is wanted.kind and not wanted.variant)
 
 
@@ -478,7 +462,9 @@ def named(name: str, sizes: Sequence[str]) -> DataType:
         digits = [int(s) if s.isascii() and s.isdigit() and len(s) < 9 else 0 for s in sizes] or [10]
         precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
         if not (1 <= precision <= DIGITS_MAX and 0 <= scale <= precision):
-            raise MismatchError(f"decimal({', '.join(sizes)}) is out of range", "decimals have at most 18 digits")
+            raise MismatchError(
+                f"decimal({', '.join(sizes)}) is out of range", f"decimals have at most {DIGITS_MAX} digits"
+            )
         return decimal(precision, scale)
     if name not in _NAMED or sizes:
         raise MismatchError(f"there is no type '{name.lower()}' here", f"types: {NAMES}")

@@ -47,7 +47,7 @@ def arrow_type(type: DataType) -> pa.DataType:
     """How a value of this type is kept in files and answers; an interval is its microseconds."""
     if type.kind is Kind.LIST:
         return pa.list_(arrow_type(type.item))
-    if type.kind is Kind.DECIMAL or type.variant == "decimal":
+    if type.kind is Kind.DECIMAL:
         return pa.decimal128(type.precision, type.scale)
     if type.parts or type.variant == "struct":
         parts = [(name, arrow_type(part)) for name, part in type.parts]

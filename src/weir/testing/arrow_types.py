@@ -56,7 +56,7 @@ def arrow_type(type_: DataType) -> pa.DataType:
         return pa.struct([("start", _ARROW[Kind.TIMESTAMP]), ("end", _ARROW[Kind.TIMESTAMP])])
     if type_.variant in _ARROW_VARIANTS:
         return _ARROW_VARIANTS[type_.variant]
-    if type_.kind is Kind.DECIMAL or type_.variant == "decimal":
+    if type_.kind is Kind.DECIMAL:
         return pa.decimal128(type_.precision, type_.scale)
     parts = [arrow_type(part) for _, part in type_.parts]
     if type_.variant == "struct":

@@ -1,6 +1,7 @@
 """Values in the oracle: the typed SQL fragment `Scalar`, and how literals and parameters become one.
 
-A whole number is BIGINT, one with a dot DECIMAL of its digits (at most 18), anything else numeric DOUBLE. In DuckDB
+A whole number is BIGINT, one with a dot or beyond 64 bits DECIMAL of its digits (at most 38), anything else numeric
+DOUBLE. In DuckDB
 an INTERVAL is a BIGINT of microseconds and a TIMESTAMP is naive and UTC. A parameter is given as a Python value or
 as an Arrow scalar, whose type it then has.
 """
@@ -21,9 +22,9 @@ from sqlglot import exp
 from weir.algebra import schema
 from weir.algebra.schema import DataType, Kind, decimal
 from weir.testing.arrow_types import Listed, Spanned
+from weir.testing.duck_decimals import DIGITS_MAX
 
-DIGITS_MAX = 18  # of a decimal
-WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # beside a decimal
+WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}  # beside a decimal
 DAY_US = 86_400_000_000
 WHOLE = (Kind.INT, Kind.BIGINT)
 TIMES = (Kind.DATE, Kind.TIMESTAMP)
@@ -143,10 +144,9 @@ def number(text: str) -> Scalar:
         exact = Decimal(text)
         if "." not in text and abs(exact) < 2**63:
             return constant(int(exact))
-        if "." in text:
-            found = constant(exact)
-            if found.type.precision <= DIGITS_MAX:
-                return found
+        found = constant(exact)
+        if found.type.precision <= DIGITS_MAX:
+            return found
     return constant(float(text))
 
 

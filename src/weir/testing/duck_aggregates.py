@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Kind, decimal
 from weir.testing.arrow_types import listed
-from weir.testing.constants import DIGITS_MAX, Scalar, duck_type
+from weir.testing.constants import Scalar, duck_type
+from weir.testing.duck_decimals import DIGITS_MAX, added, averaged, double
 
 
 class Call(NamedTuple):
@@ -75,6 +76,8 @@ _ALSO = {
     "stddev": "stddev_samp",
     "variance": "var_samp",
     "mean": "avg",
+    "try_sum": "sum",
+    "try_avg": "avg",
     "array_agg": "collect_list",
     "string_agg": "listagg",
     "every": "bool_and",
@@ -165,7 +168,7 @@ def _word(call: Call) -> str:
 
 
 def _double(s: Scalar) -> str:
-    return f"CAST({s.sql} AS DOUBLE)"
+    return double(s.sql) if s.type.kind is Kind.DECIMAL else f"CAST({s.sql} AS DOUBLE)"
 
 
 def _count(call: Call, place: Place) -> Scalar:
@@ -184,13 +187,21 @@ def _sum(call: Call, place: Place) -> Scalar:
     if of.type.kind is Kind.DOUBLE:
         return Scalar(place.of(f"sum({_word(call)}{_double(of)})"), DOUBLE)
     if of.type.kind is Kind.DECIMAL:
-        type_ = decimal(DIGITS_MAX, of.scale)
-        wide = f"CAST({of.sql} AS DECIMAL(38,{of.scale}))"
-        return Scalar(f"TRY_CAST({place.of(f'sum({_word(call)}{wide})')} AS {duck_type(type_)})", type_)
+        type_ = decimal(min(of.type.precision + 10, DIGITS_MAX), of.scale)
+        return Scalar(added(_texts(call, of, place), type_), type_)
     return Scalar(narrowed(place.of(f"sum({_word(call)}CAST({of.sql} AS HUGEINT))")), BIGINT)
 
 
+def _texts(call: Call, of: Scalar, place: Place) -> str:
+    """A list of the values that are there."""
+    return place.of(f"list({_word(call)}CAST({of.sql} AS VARCHAR))", f"{of.sql} IS NOT NULL")
+
+
 def _avg(call: Call, place: Place) -> Scalar:
+    of = place.translate(call.args[0])
+    if of.type.kind is Kind.DECIMAL:
+        type_ = decimal(min(of.type.precision + 4, DIGITS_MAX), min(of.scale + 4, DIGITS_MAX))
+        return Scalar(averaged(_texts(call, of, place), type_), type_)
     return Scalar(place.of(f"avg({_word(call)}{_double(place.translate(call.args[0]))})"), DOUBLE)
 
 
@@ -264,8 +275,8 @@ def _of_order(word: str) -> _Translation:
     def call_it(call: Call, place: Place) -> Scalar:
         (key,) = call.order
         x, share = _double(place.translate(key.this)), place.translate(call.args[0]).sql
-        share = f"1 - {share}" if key.args.get("desc") else share
-        return Scalar(place.of(f"{word}({x}, {share})", f"{x} IS NOT NULL"), DOUBLE)
+        down = " DESC" if key.args.get("desc") else ""
+        return Scalar(place.of(f"{word}({share}) WITHIN GROUP (ORDER BY {x}{down})", f"{x} IS NOT NULL"), DOUBLE)
 
     return call_it
 
@@ -320,7 +331,52 @@ def _nth(call: Call, place: Place) -> Scalar:
     return Scalar(f"nth_value({of.sql}, {n.sql}{' IGNORE NULLS' if call.ignore_nulls else ''}){place.over}", of.type)
 
 
+def _of_finite(word: str) -> _Translation:
+    """skewness and kurtosis by their definitions: DuckDB's are corrected for samples."""
+
+    def call_it(call: Call, place: Place) -> Scalar:
+        x = _double(place.translate(call.args[0]))
+        n = place.of(f"count({x})")
+        sums = [place.of(f"sum({x} ** {k})") for k in range(1, 5)]
+        mean = f"({sums[0]} / {n})"
+        m2 = f"({sums[1]} - {n} * {mean} ** 2)"
+        m3 = f"({sums[2]} - 3 * {mean} * {sums[1]} + 2 * {n} * {mean} ** 3)"
+        m4 = f"({sums[3]} - 4 * {mean} * {sums[2]} + 6 * {mean} ** 2 * {sums[1]} - 3 * {n} * {mean} ** 4)"
+        found = f"sqrt({n}) * {m3} / sqrt({m2} ** 3)" if word == "skewness" else f"{n} * {m4} / {m2} ** 2 - 3"
+        differ = f"{place.of(f'min({x})')} < {place.of(f'max({x})')}"
+        return Scalar(f"(CASE WHEN {differ} THEN {found} END)", DOUBLE)
+
+    return call_it
+
+
+def _regression(word: str) -> _Translation:
+    def call_it(call: Call, place: Place) -> Scalar:
+        y, x = (_double(place.translate(arg)) for arg in call.args)
+        type_ = BIGINT if word == "regr_count" else DOUBLE
+        value = place.of(f"{word}({y}, {x})")
+        found = f"CAST({value} AS {duck_type(type_)})"
+        return Scalar(found if type_ == BIGINT else f"(CASE WHEN NOT isnan({value}) THEN {found} END)", type_)
+
+    return call_it
+
+
+def _mode(call: Call, place: Place) -> Scalar:
+    """Of values that occur equally often the least."""
+    of = place.translate(call.args[0])
+    values = place.of(f"list({of.sql})", f"{of.sql} IS NOT NULL")
+    counts = f"list_transform(list_distinct({values}), lambda v: (len(list_filter({values}, lambda w: w = v)), v))"
+    most = f"list_max(list_transform({counts}, lambda p: p[1]))"
+    return Scalar(f"list_min(list_transform(list_filter({counts}, lambda p: p[1] = {most}), lambda p: p[2]))", of.type)
+
+
 _CALLS: dict[str, _Translation] = {
+    "skewness": _of_finite("skewness"),
+    "kurtosis": _of_finite("kurtosis"),
+    **{
+        f"regr_{name}": _regression(f"regr_{name}")
+        for name in ("count", "avgx", "avgy", "sxx", "syy", "sxy", "slope", "intercept", "r2")
+    },
+    "mode": _mode,
     "count": _count,
     "sum": _sum,
     "avg": _avg,
@@ -340,8 +396,8 @@ _CALLS: dict[str, _Translation] = {
     "percentile": _percentile,
     "median": _percentile,
     "percentile_approx": _percentile_approx,
-    "percentile_cont": _of_order("quantile_cont"),
-    "percentile_disc": _of_order("quantile_disc"),
+    "percentile_cont": _of_order("percentile_cont"),
+    "percentile_disc": _of_order("percentile_disc"),
     "approx_count_distinct": _count_distinct,
     "bool_and": _of_conditions("bool_and"),
     "bool_or": _of_conditions("bool_or"),

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from weir.algebra import schema
 from weir.algebra.schema import DataType, Kind, decimal
-from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, Scalar, constant, duck_type, wider
+from weir.testing.constants import TIMES, WHOLE, Scalar, constant, duck_type, wider
+from weir.testing.duck_decimals import DIGITS_MAX, double, widest
 
 _NAN = "CAST('NaN' AS DOUBLE)"
 _ROOM = 4_000_000_000  # longer than any text: substring's places beyond it are as good as it
@@ -59,7 +60,7 @@ def _text(s: Scalar) -> str:
 
 
 def _double(s: Scalar) -> str:
-    return f"CAST({s.sql} AS DOUBLE)"
+    return double(s.sql) if s.type.kind is Kind.DECIMAL else f"CAST({s.sql} AS DOUBLE)"
 
 
 def _absolute(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
@@ -77,8 +78,9 @@ def _rounded(word: str) -> _Call:
     def call(args: list[Scalar], _: Tools) -> tuple[str, DataType]:
         (x,) = args
         if x.type.kind is Kind.DECIMAL:
-            type_ = decimal(x.type.precision - x.scale + 1, 0) if x.scale else x.type
-            return f"CAST({word}(CAST({x.sql} AS DECIMAL(38,{x.scale}))) AS {duck_type(type_)})", type_
+            more = 1 if x.scale or word == "round" else 0
+            type_ = decimal(min(x.type.precision - x.scale + more, DIGITS_MAX), 0)
+            return f"TRY_CAST({word}(CAST({x.sql} AS DECIMAL(38,{x.scale}))) AS {duck_type(type_)})", type_
         if x.type.kind in WHOLE:
             type_ = x.type if word == "round" else schema.BIGINT
             return f"CAST({x.sql} AS {duck_type(type_)})", type_
@@ -138,10 +140,7 @@ def _one_type(values: Sequence[Scalar], tools: Tools) -> tuple[list[str], DataTy
     elif Kind.DOUBLE in kinds:
         type_ = schema.DOUBLE
     elif Kind.DECIMAL in kinds:
-        digits = [tools.digits(v) for v in known]
-        scale = max(s for _, s in digits)
-        precision = max(p - s for p, s in digits) + scale
-        type_ = decimal(precision, scale) if precision <= DIGITS_MAX else schema.DOUBLE
+        type_ = widest([tools.digits(v) for v in known])
     else:
         assert kinds <= set(WHOLE), f"no type for {kinds}"
         type_ = wider([v.type for v in known])

@@ -117,6 +117,16 @@ class Sources:
         inner = self._fold(first, joins, outer, env)
         return Joined(f"({inner.sql})", inner.sources, inner.shown, inner.behind)
 
+    def _lateral(self, left: Joined, node: exp.Expr, outer: OracleScope | None, env: Env) -> Joined | None:
+        """A query that sees the sources to its left; DuckDB has it too."""
+        if not isinstance(node, exp.Lateral):
+            return None
+        known_parts(node)
+        found = self.statement(node.this.this, OracleScope(left, outer), env)
+        name = self.given.name("d")
+        source = _source(node.alias, name, found.columns, node.args.get("alias"))
+        return Joined(f"LATERAL ({found.sql}) AS {name}", (source,), source.columns)
+
     def _table(self, node: exp.Table, alias: exp.TableAlias | None, env: Env) -> Joined:
         defined = env.get(node.name.lower())
         if defined is not None:
@@ -152,7 +162,7 @@ class Sources:
 
     def _join(self, left: Joined, join: exp.Join, outer: OracleScope | None, env: Env) -> Joined:
         known_parts(join)
-        right = self._relation(join.this, outer, env)
+        right = self._lateral(left, join.this, outer, env) or self._relation(join.this, outer, env)
         side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
         both = Joined("", (*left.sources, *right.sources), (*left.shown, *right.shown))
         names = [name.name for name in join.args.get("using") or []]

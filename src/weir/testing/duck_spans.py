@@ -1,5 +1,8 @@
 """window(ts, length [, slide [, offset]]) in the oracle: every row once for each span of time that it is in.
 
+session_window(ts, gap): the rows that WHERE leaves are walked in the order of their time, those that agree in the other
+keys of GROUP BY together; the sources are joined with the sessions that come of that.
+
 A SELECT has one such function, wherever in it. Its sources are joined with the spans [start, end) that hold the row's
 time: those that begin at whole multiples of the slide, counted from the epoch plus the offset. Rows without a time are
 in none.
@@ -29,7 +32,53 @@ def span_call(node: exp.Select) -> exp.Anonymous | None:
 
 
 def is_span_call(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Anonymous) and e.name.lower() == "window"
+    return isinstance(e, exp.Anonymous) and e.name.lower() in ("window", "session_window")
+
+
+def is_session_call(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Anonymous) and e.name.lower() == "session_window"
+
+
+def keys_beside(node: exp.Select) -> list[exp.Expr]:
+    """What GROUP BY names beside the session, as expressions over the sources."""
+    found = []
+    named = {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
+    for key in node.args["group"].expressions:
+        if isinstance(key, exp.Literal) and not key.is_string:
+            item = node.expressions[int(key.this) - 1]
+            found.append(item.this if isinstance(item, exp.Alias) else item)
+        elif isinstance(key, exp.Column) and not key.table and key.name.lower() in named:
+            found.append(named[key.name.lower()])
+        else:
+            found.append(key)
+    return [key for key in found if not is_session_call(key)]
+
+
+def with_sessions(
+    joined: Joined,
+    call: exp.Anonymous,
+    keys: list[exp.Expr],
+    where: str,
+    translate: Callable[[exp.Expr], Scalar],
+    name: str,
+) -> Joined:
+    """The sources joined with the sessions of their rows, which are a source called `session_window`."""
+    t = f"epoch_us({translate(call.expressions[0]).sql})"
+    gap_us = _length_us(call.expressions[1])
+    key_sql = [translate(key).sql for key in keys]
+    listed = "".join(f"{sql} AS k{i}, " for i, sql in enumerate(key_sql))
+    names = "".join(f"k{i}, " for i in range(len(keys)))
+    partition = f"PARTITION BY {names[:-2]} " if keys else ""
+    rows = f"SELECT {listed}{t} AS t FROM {joined.sql} WHERE {t} IS NOT NULL AND {where}"
+    before = f"SELECT *, lag(t) OVER ({partition}ORDER BY t) AS p FROM ({rows})"
+    counted = f"SELECT *, sum(CASE WHEN t <= p + {gap_us} THEN 0 ELSE 1 END) OVER ({partition}ORDER BY t) AS n"
+    ends = f"min(t) AS b, max(t) + {gap_us} AS e"
+    sessions = f"SELECT {names}{ends} FROM ({counted} FROM ({before})) GROUP BY {names}n"
+    same = "".join(f" AND {name}.k{i} IS NOT DISTINCT FROM {sql}" for i, sql in enumerate(key_sql))
+    start, end = (Scalar(f"make_timestamp({name}.{c})", TIMESTAMP) for c in "be")
+    source = OracleSource("session_window", (("start", start), ("end", end)))
+    sql = f"{joined.sql} JOIN ({sessions}) AS {name} ON {t} >= {name}.b AND {t} < {name}.e{same}"
+    return Joined(sql, (*joined.sources, source), joined.shown)
 
 
 def _calls(e: exp.Expr) -> list[exp.Anonymous]:

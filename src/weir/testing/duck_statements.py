@@ -12,11 +12,21 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from weir.algebra.schema import DOUBLE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Kind, decimal
-from weir.testing.constants import DIGITS_MAX, TIMES, WHOLE, WHOLE_DIGITS, Scalar, duck_type, wider
+from weir.algebra.schema import DOUBLE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Kind
+from weir.testing.constants import TIMES, WHOLE, WHOLE_DIGITS, Scalar, duck_type, wider
 from weir.testing.duck_aggregates import call_of, is_aggregate
+from weir.testing.duck_decimals import widest
+from weir.testing.duck_sets import KeySets, sets_of
 from weir.testing.duck_sources import Env, Given, OutputColumn, Sources, Statement
-from weir.testing.duck_spans import is_span_call, span_call, spanned, with_spans
+from weir.testing.duck_spans import (
+    is_session_call,
+    is_span_call,
+    keys_beside,
+    span_call,
+    spanned,
+    with_sessions,
+    with_spans,
+)
 from weir.testing.duck_windows import direction
 from weir.testing.scalars import Scalars, known_parts
 from weir.testing.scopes import Joined, Named, OracleScope
@@ -117,25 +127,37 @@ class Statements:
         joined = self.sources.joined(node, outer, env)
         call = span_call(node)
         if call is not None:
-            time = self.scalars(OracleScope(joined, outer), env).translate
-            joined = with_spans(joined, call, time, self.given.name("x"))
+            before = self.scalars(OracleScope(joined, outer), env)
+            name = self.given.name("x")
+            if is_session_call(call):
+                where = before.condition(node.args["where"].this).sql if node.args.get("where") else "TRUE"
+                joined = with_sessions(joined, call, keys_beside(node), where, before.translate, name)
+            else:
+                joined = with_spans(joined, call, before.translate, name)
         scope = OracleScope(joined, outer)
         scalars = self.scalars(scope, env, {w.name.lower(): w for w in node.args.get("windows") or []})
         if call is not None:
             scalars.span = spanned(joined.sources[-1])
+            scalars.span_parts = joined.sources[-1].columns
         for clause in (node.args[k] for k in ("group", "distinct") if node.args.get(k) is not None):
             known_parts(clause)
         sql = f" FROM {joined.sql}" if joined.sql else ""
         if node.args.get("where") is not None:
             sql += f" WHERE {scalars.condition(node.args['where'].this).sql}"
+        scalars.sets = sets_of(node)
         items, parts = self._items(node, scope, scalars)
-        if node.args.get("group") is not None:
+        if scalars.sets is not None:
+            sql += f" GROUP BY {self._sets(scalars.sets, items, scalars)}"
+        elif node.args.get("group") is not None:
             keys = self._keys(node, items, parts, scalars)
             if scalars.span is not None and f"({scalars.span.sql})" in keys:
                 keys += [column.sql for _, column in joined.sources[-1].columns]  # window.start and window.end
             sql += f" GROUP BY {', '.join(keys)}" if keys else ""
+        if scalars.sets is not None:  # without rows there are no groups, not even for the empty set
+            kept = [] if node.args.get("having") is None else [scalars.condition(node.args["having"].this).sql]
+            sql += f" HAVING {' AND '.join(['count(*) > 0', *kept])}"
         for word in ("having", "qualify"):
-            if node.args.get(word) is not None:
+            if node.args.get(word) is not None and not (word == "having" and scalars.sets is not None):
                 sql += f" {word.upper()} {scalars.condition(node.args[word].this).sql}"
         columns = [OutputColumn(name, item.type) for name, item in items]
         listed = [f"{item.sql} AS c{i}" for i, (_, item) in enumerate(items)]
@@ -186,6 +208,25 @@ class Statements:
                 keys.append(items[place][1].sql if place is not None else scalars.translate(key).sql)
         return [f"({key})" for key in keys]  # in brackets, a constant is no position in the select list
 
+    def _sets(self, sets: KeySets, items: Sequence[Named], scalars: Scalars) -> str:
+        """Every set of keys, written out."""
+
+        def key(part: exp.Expr) -> str:
+            place = _place(part)
+            if place is not None:
+                return items[place][1].sql
+            named = [item for name, item in items if isinstance(part, exp.Column) and name.lower() == part.name.lower()]
+            return named[0].sql if named and not sets.is_column(part, scalars.column) else scalars.translate(part).sql
+
+        spans = [] if scalars.span is None else [scalars.span.sql]
+        written = []
+        for one in sets.sets:
+            keys = [key(part) for part in one]
+            if set(keys) & set(spans):  # window.start and window.end
+                keys += [column.sql for _, column in scalars.span_parts]
+            written.append(f"({', '.join(keys)})")
+        return f"GROUPING SETS ({', '.join(written)})"
+
     def _items(
         self, node: exp.Select, scope: OracleScope, scalars: Scalars
     ) -> tuple[list[Named], list[exp.Expr | None]]:
@@ -196,11 +237,11 @@ class Statements:
             found: list[Named]
             if isinstance(item, exp.Star):
                 known_parts(item)
-                found = list(scope.joined.shown)
+                found = _without(item, scope.joined.shown)
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 source = scope.source(item.table)
                 assert source is not None, f"there is no source {item.table}"
-                found = scope.joined.star_of(source)
+                found = _without(item.this, scope.joined.star_of(source))
             elif isinstance(item, exp.Alias):
                 known_parts(item)
                 found = [(item.alias, scalars.translate(item.this))]
@@ -211,6 +252,12 @@ class Statements:
             items += found
             parts += [item if len(found) == 1 and not item.is_star else None] * len(found)
         return items, parts
+
+
+def _without(star: exp.Expr, columns: Sequence[Named]) -> list[Named]:
+    """The columns of * without those that EXCEPT names."""
+    gone = {name.name.lower() for name in star.args.get("except_") or []}
+    return [(name, scalar) for name, scalar in columns if name.lower() not in gone]
 
 
 def _order(node: exp.Expr) -> list[exp.Ordered]:
@@ -261,9 +308,7 @@ def _united(left: DataType, right: DataType) -> DataType:
     if Kind.DOUBLE in (left.kind, right.kind):
         return DOUBLE
     digits = [(t.precision, t.scale) if t.kind is Kind.DECIMAL else (WHOLE_DIGITS[str(t)], 0) for t in (left, right)]
-    scale = max(s for _, s in digits)
-    precision = max(p - s for p, s in digits) + scale
-    return decimal(precision, scale) if precision <= DIGITS_MAX else DOUBLE
+    return widest(digits)
 
 
 def _retyped(sql: str, columns: Sequence[OutputColumn]) -> str:

@@ -22,6 +22,7 @@ from weir.algebra.schema import Catalog, DataType, Kind, Stream, Table
 from weir.settings import Settings
 from weir.sql.parse import Parsed, parse
 from weir.testing.arrow_types import arrow_type
+from weir.testing.duck_decimals import add_functions
 from weir.testing.duck_sources import ROW, Given, raw_name
 from weir.testing.duck_statements import Statements
 
@@ -81,6 +82,7 @@ def _connection() -> Any:  # DuckDB's own type is known only when it is installe
         except ImportError as e:
             raise ImportError("weir.testing.answer needs DuckDB: pip install 'weir[testing]'") from e
         found = _local.connection = duckdb.connect(config={"threads": 1})
+        add_functions(found)
     return found
 
 

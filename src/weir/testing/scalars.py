@@ -2,10 +2,10 @@
 
 Every place where DuckDB's meaning differs from the language's is spelt out here instead of trusted:
 numbers are compared exactly (through DECIMAL(38, s), or for a double constant by fractions computed here), integer
-arithmetic runs in HUGEINT and overflows to NULL, `/` divides doubles, a zero divisor gives NULL, decimals follow
-the language's own precision rules, CAST cuts off towards zero, intervals are plain microseconds. Taken over from
-DuckDB because it agrees: three-valued logic, NaN equal to itself and above +infinity, −0.0 = 0.0, strings by bytes,
-LIKE by characters, the nearest double of a decimal.
+arithmetic runs in HUGEINT and overflows to NULL, `/` of whole numbers divides doubles, a zero divisor gives NULL,
+decimals are those of `weir.testing.duck_decimals`, CAST cuts off towards zero, intervals are plain microseconds.
+Taken over from DuckDB because it agrees: three-valued logic, NaN equal to itself and above +infinity, −0.0 = 0.0,
+strings by bytes, LIKE by characters.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -28,14 +29,13 @@ from weir.algebra.schema import (
     NULL,
     STRING,
     TIMESTAMP,
+    TINYINT,
     DataType,
     Kind,
-    decimal,
 )
 from weir.testing import payloads
 from weir.testing.constants import (
     DAY_US,
-    DIGITS_MAX,
     TIMES,
     UNITS_US,
     WHOLE,
@@ -51,6 +51,8 @@ from weir.testing.constants import (
 )
 from weir.testing.duck_aggregates import CALL_TREES, Place, aggregate, call_of, narrowed
 from weir.testing.duck_calls import Tools, function
+from weir.testing.duck_decimals import DIGITS_MAX, calculated, calculated_type, compared, double
+from weir.testing.duck_sets import KeySets
 from weir.testing.duck_spans import is_span_call
 from weir.testing.duck_windows import ordering, over
 from weir.testing.scopes import field
@@ -88,7 +90,9 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Subquery: _TAIL | {"alias", "with_", "joins"},
     exp.Join: frozenset({"on", "using", "kind", "side", "method"}),
     exp.Table: frozenset({"alias", "joins"}),
-    exp.Group: frozenset({"expressions", "all"}),
+    exp.Lateral: frozenset({"alias"}),
+    exp.Star: frozenset({"except_"}),
+    exp.Group: frozenset({"expressions", "all", "grouping_sets", "rollup", "cube"}),
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"alias"}),
     exp.Order: frozenset({"expressions"}),
@@ -130,6 +134,8 @@ class Scalars:
         self.named = named or {}
         self.name = name
         self.span: Scalar | None = None  # what window(ts, …) is here
+        self.span_parts: Sequence[tuple[str, Scalar]] = ()
+        self.sets: KeySets | None = None  # of the keys of GROUP BY
         self._methods: dict[type[exp.Expr], Callable[[exp.Expr], Scalar]] = {
             exp.Paren: lambda e: self.translate(e.this),
             exp.Column: self._column,
@@ -181,6 +187,8 @@ class Scalars:
 
     def _column(self, e: exp.Expr) -> Scalar:
         assert isinstance(e, exp.Column)
+        if self.span is not None and not e.table and e.name.lower() in ("window", "session_window"):
+            return self.span
         return self.column(e)
 
     def _interval(self, e: exp.Expr) -> Scalar:
@@ -247,7 +255,15 @@ class Scalars:
     # numbers and times
 
     def _arithmetic(self, e: exp.Expr) -> Scalar:
-        return arithmetic(_ARITHMETIC[type(e)], self.translate(e.this), self.translate(e.expression))
+        return arithmetic(_ARITHMETIC[type(e)], self._operand(e.this), self._operand(e.expression))
+
+    def _operand(self, e: exp.Expr) -> Scalar:
+        """What is made of whole constants alone is one, whose own digits count beside a decimal."""
+        found = self.translate(e)
+        if not found.constant or found.origin or found.type != BIGINT or e.find(exp.Placeholder, exp.Cast) is not None:
+            return found
+        value = self.compute(found.sql)
+        return found if value is None else replace(found, origin="literal", value=value)
 
     def _negate(self, e: exp.Expr) -> Scalar:
         if isinstance(e.this, exp.Literal) and e.this.is_number and e.this.this == str(2**63):
@@ -268,9 +284,18 @@ class Scalars:
         if is_span_call(e):
             assert self.span is not None, f"{e.sql('spark')} cannot stand here"
             return self.span
+        if e.name.lower() in ("grouping", "grouping_id"):
+            return self._grouping(e)
         if e.name.lower() in payloads.FUNCTIONS:
             return payloads.function(e.name.lower(), [self.translate(arg) for arg in e.expressions])
         return self._called(e.name, [self.translate(arg) for arg in e.expressions])
+
+    def _grouping(self, e: exp.Expr) -> Scalar:
+        """DuckDB's grouping() makes a number of the bits of several keys, as grouping_id() does."""
+        assert self.sets is not None, "grouping() belongs to sets of keys"
+        keys = ", ".join(self.translate(key).sql for key in e.expressions or self.sets.keys)
+        type_ = TINYINT if e.name.lower() == "grouping" else BIGINT
+        return Scalar(f"CAST(grouping({keys}) AS {duck_type(type_)})", type_)
 
     def _called(self, name: str, args: list[Scalar]) -> Scalar:
         lent = Tools(lambda op, a, b: compare(op, a, b, self.compute), cast, _meeting, _digits)
@@ -352,7 +377,7 @@ def in_seconds(given: Scalar, unit_us: int = 1_000_000) -> Scalar:
 
 def as_double(s: Scalar) -> str:
     """The nearest double."""
-    return f"CAST({s.sql} AS DOUBLE)"
+    return double(s.sql) if s.type.kind is Kind.DECIMAL else f"CAST({s.sql} AS DOUBLE)"
 
 
 def as_timestamp(s: Scalar) -> str:
@@ -396,7 +421,11 @@ def _meeting(s: Scalar, other: DataType) -> Scalar:
 
 def _compare_numbers(op: str, left: Scalar, right: Scalar, compute: Callable[[str], object]) -> str:
     if Kind.DOUBLE not in (left.type.kind, right.type.kind):
-        wide = f"DECIMAL(38,{max(left.scale, right.scale)})"  # 19 digits of a bigint and 18 behind the point fit
+        sides = _digits(left), _digits(right)
+        scale = max(s for _, s in sides)
+        if max(p - s for p, s in sides) + scale > DIGITS_MAX:
+            return compared(op, left.sql, right.sql)
+        wide = f"DECIMAL(38,{scale})"
         return f"(CAST({left.sql} AS {wide}) {op} CAST({right.sql} AS {wide}))"
     for value, bound, way in ((left, right, op), (right, left, _MIRRORED[op])):
         is_exact = value.type.kind is not Kind.DOUBLE and not value.constant
@@ -414,7 +443,7 @@ def _against_double(op: str, value: Scalar, threshold: float | None) -> str:
     wide = f"CAST({value.sql} AS DECIMAL(38,{value.scale}))"
     if math.isfinite(threshold):
         units = Fraction(threshold) * 10**value.scale
-        if abs(units) < 10**37:
+        if abs(units) < 10**38 - 1:
             whole = math.floor(units)
             bound = f"CAST('{Decimal(whole).scaleb(-value.scale, _EXACT):f}' AS DECIMAL(38,{value.scale}))"
             if units == whole:
@@ -449,25 +478,15 @@ def _numbers(op: str, left: Scalar, right: Scalar) -> tuple[str, DataType]:
     kinds = {left.type.kind, right.type.kind}
     if left.type == right.type == FLOAT and op != "/":
         return (f"({left.sql} % nullif({right.sql}, 0))" if op == "%" else f"({left.sql} {op} {right.sql})"), FLOAT
-    if op == "/" or Kind.DOUBLE in kinds or (op == "%" and Kind.DECIMAL in kinds):
+    if Kind.DOUBLE in kinds or (op == "/" and Kind.DECIMAL not in kinds):
         return _doubles(op, left, right), DOUBLE
     if Kind.DECIMAL not in kinds:
         if op == "%":
             return f"(CAST({left.sql} AS BIGINT) % nullif(CAST({right.sql} AS BIGINT), 0))", BIGINT
         sql = f"(CAST({left.sql} AS HUGEINT) {op} CAST({right.sql} AS HUGEINT))"
         return (f"TRY_CAST({sql} AS BIGINT)" if left.constant and right.constant else narrowed(sql)), BIGINT
-    (p1, s1), (p2, s2) = _digits(left), _digits(right)
-    if op == "*":
-        precision, scale = p1 + p2, s1 + s2
-        sql = f"(CAST({left.sql} AS DECIMAL(19,{s1})) * CAST({right.sql} AS DECIMAL(19,{s2})))"
-    else:
-        scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + 1 + scale
-        sql = f"(CAST({left.sql} AS DECIMAL(38,{scale})) {op} CAST({right.sql} AS DECIMAL(38,{scale})))"
-    if precision > DIGITS_MAX:
-        return _doubles(op, left, right), DOUBLE
-    type_ = decimal(precision, scale)
-    return f"CAST({sql} AS {duck_type(type_)})", type_
+    type_ = calculated_type(op, _digits(left), _digits(right))
+    return calculated(op, left.sql, right.sql, type_), type_
 
 
 def _digits(s: Scalar) -> tuple[int, int]:
@@ -516,6 +535,8 @@ def cast(arg: Scalar, wanted: DataType) -> Scalar:
         sql = f"TRY_CAST(trunc(CAST({arg.sql} AS DECIMAL(38,{arg.scale}))) AS {duck_type(wanted)})"
     elif wanted == DOUBLE:
         sql = as_double(arg)
+    elif wanted == FLOAT and arg.type.kind is Kind.DECIMAL:
+        sql = f"CAST(CAST({arg.sql} AS VARCHAR) AS FLOAT)"
     elif wanted == FLOAT and arg.type.kind is Kind.DOUBLE:
         d = as_double(arg)
         far = f"isfinite({d}) AND abs({d}) >= {_BEYOND_FLOATS}"

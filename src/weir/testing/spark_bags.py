@@ -1,8 +1,7 @@
 """Spark's answer beside Weir's: the same rows, in the types that docs/language.md gives them.
 
-Spark's decimals reach 38 digits and an average of decimals is one; in Weir such a result may be a double, which is then
-compared within the digits that Spark's has; its floor is a whole number. An int and a bigint are one kind here, as are
-float and double. Any other difference of types is a difference.
+An int and a bigint are one kind here, as are float and double, and decimals of any digits. Any other difference is a
+difference.
 """
 
 from __future__ import annotations
@@ -23,19 +22,16 @@ def differ_from_spark(
     room: Mapping[int, float] | None = None,
 ) -> str | None:
     """None when `got` says what Spark says, otherwise a readable account. Doubles may be off by a relative 1e-9."""
-    room = dict(room or {})
     for i in range(min(spark.num_columns, got.num_columns)):
         theirs, ours = spark.schema.field(i).type, got.schema.field(i).type
         if not _fits(theirs, ours):
             return f"column {i} ({got.column_names[i]}) is {ours}, in Spark {theirs}"
-        if pa.types.is_decimal(theirs) and pa.types.is_floating(ours):
-            room[i] = max(room.get(i, 0.0), 10.0**-theirs.scale)
     return differ(spark, got, approximate=True, ordered=ordered, lists_are_bags=lists_are_bags, room=room)
 
 
 def _fits(theirs: pa.DataType, ours: pa.DataType) -> bool:
     kinds = (_kind(theirs), _kind(ours))
-    return kinds[0] == kinds[1] or "null" in kinds or kinds in (("decimal", "double"), ("decimal", "whole"))
+    return kinds[0] == kinds[1] or "null" in kinds
 
 
 def _kind(type_: pa.DataType) -> str:

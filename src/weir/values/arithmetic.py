@@ -1,8 +1,10 @@
 """Vectorised arithmetic: + − * / % and negation, over operands of `weir.values.columns`.
 
 The result type decides how it is computed: BIGINT and DECIMAL on int64 with overflow detected and turned
-into NULL, DOUBLE on float64, DATE in days, TIMESTAMP and INTERVAL in microseconds. `/ 0` and `% 0` are NULL;
-`%` has the dividend's sign. Nothing wraps around, and nothing is rounded except by double arithmetic itself.
+into NULL, DOUBLE on float64, DATE in days, TIMESTAMP and INTERVAL in microseconds. Decimals of more digits than 64 bits
+hold, and what is rounded (`weir.algebra.decimals`), are computed in Python's whole numbers. `/ 0` and `% 0` are NULL;
+`%` has the dividend's sign. Nothing wraps around, and only doubles, quotients and what 38 digits do not hold are
+rounded.
 
 Detection is free when the extremes of the operands show that nothing can overflow (one pass for minimum and
 maximum); otherwise sums are checked by signs and products by dividing back.
@@ -10,8 +12,11 @@ maximum); otherwise sums are checked by signs and products by dividing back.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from weir.algebra.decimals import CALCULATIONS, KEY_DIGITS_MAX, digits_of, is_wide
 from weir.algebra.schema import DOUBLE, DataType, Kind
 from weir.values.columns import (
     DAY_US,
@@ -19,6 +24,7 @@ from weir.values.columns import (
     Doubles,
     Ints,
     Operand,
+    as_stored,
     both_valid,
     in_range,
     in_single,
@@ -42,9 +48,11 @@ def arithmetic(op: str, left: Operand, right: Operand, type_: DataType) -> Opera
             values, valid = _doubles(op, left, right, valid)
             # Two floats have less than half the bits of a double, so rounding twice gives what rounding once does.
             return Operand(in_single(values, type_), valid, type_, constant)
+        if type_.kind is Kind.DECIMAL and not _is_short(op, left.type, right.type, type_):
+            values, valid = _decimals(op, left, right, type_, valid)
+            return Operand(values, valid, type_, constant)
         if op == "*":
             values, bad = _product(left.values, right.values)
-            values, bad = _rescaled(values, bad, _scale(left.type) + _scale(right.type), _scale(type_))
         elif op == "%":
             values, bad = _remainder(left, right)
         else:
@@ -59,8 +67,44 @@ def arithmetic(op: str, left: Operand, right: Operand, type_: DataType) -> Opera
         return Operand(values, in_range(values, valid, type_), type_, constant)
 
 
+def _is_short(op: str, left: DataType, right: DataType, type_: DataType) -> bool:
+    """Whether decimals are calculated in 64 bits without being rounded."""
+    if is_wide(left) or is_wide(right) or op == "/" or (op == "*" and is_wide(type_)):
+        return False
+    if op == "%":  # both operands in units of the result
+        return all(p - s + type_.scale <= KEY_DIGITS_MAX for p, s in (digits_of(left), digits_of(right)))
+    return not is_wide(type_)
+
+
+def _decimals(op: str, left: Operand, right: Operand, type_: DataType, valid: Bools | None) -> tuple[Any, Bools | None]:
+    """Decimals in Python's whole numbers: a few operations of NumPy on objects; one value at a time where it rounds."""
+    s1, s2 = _scale(left.type), _scale(right.type)
+    natural = s1 + s2 if op == "*" else max(s1, s2)
+    if op in ("+", "-", "*") and type_.scale == natural:
+        a, b = left.values.astype(object), right.values.astype(object)
+        if op == "*":
+            values = a * b
+        else:
+            a, b = a * 10 ** (natural - s1), b * 10 ** (natural - s2)
+            values = a + b if op == "+" else a - b
+        valid = in_range(values, valid, type_)
+    else:
+        values, gone = one_by_one(op, left, right, type_)
+        valid = without(valid, gone)
+    return as_stored(values, valid, type_), valid
+
+
+def one_by_one(op: str, left: Operand, right: Operand, type_: DataType) -> tuple[Any, Bools]:
+    """`weir.algebra.decimals` for each pair of values; and where it has no result."""
+    calculate, s1, s2 = CALCULATIONS[op], _scale(left.type), _scale(right.type)
+    pairs = zip(*(values.tolist() for values in np.broadcast_arrays(left.values, right.values)), strict=True)
+    found = [calculate(a, s1, b, s2, type_) for a, b in pairs]
+    gone = np.array([units is None for units in found], bool)
+    return np.array([0 if units is None else units for units in found], object), gone
+
+
 def negate(arg: Operand, type_: DataType) -> Operand:
-    values = -arg.values
+    values: Any = -arg.values
     if arg.kind in (Kind.DOUBLE, Kind.NULL):
         return Operand(values, arg.valid, type_, arg.constant)
     return Operand(values, in_range(values, arg.valid, type_), type_, arg.constant)
@@ -128,9 +172,10 @@ def _doubles(op: str, left: Operand, right: Operand, valid: Bools | None) -> tup
 
 
 def _remainder(left: Operand, right: Operand) -> tuple[Ints, Bools]:
-    assert _scale(left.type) == _scale(right.type) == 0, "% of decimals is double"
-    zero = right.values == 0
-    return np.fmod(left.values, np.where(zero, 1, right.values)), zero
+    scale = max(_scale(left.type), _scale(right.type))
+    (a, _), (b, _) = (_rescaled(arg.values, _NEVER, _scale(arg.type), scale) for arg in (left, right))
+    zero = b == 0
+    return np.fmod(a, np.where(zero, 1, b)), zero
 
 
 def _scale(type_: DataType) -> int:

@@ -13,6 +13,7 @@ from weir.algebra.functions import FUNCTIONS, SIGNATURES
 from weir.algebra.schema import DataType, Kind
 from weir.algebra.signatures import Signature
 from weir.values import payloads
+from weir.values.array_calls import ARRAY_CALLS
 from weir.values.choice_calls import CHOICE_CALLS
 from weir.values.columns import Operand, null_operand
 from weir.values.evaluations import Evaluation, mapped
@@ -23,7 +24,15 @@ from weir.values.text_calls import TEXT_CALLS
 from weir.values.time_calls import TIME_CALLS
 
 _PAYLOAD_CALLS: dict[str, Evaluation] = {"size": payloads.size, "array_contains": payloads.array_contains}
-_VECTORISED = {**NUMBER_CALLS, **TEXT_CALLS, **HASH_CALLS, **CHOICE_CALLS, **TIME_CALLS, **_PAYLOAD_CALLS}
+_VECTORISED = {
+    **NUMBER_CALLS,
+    **TEXT_CALLS,
+    **HASH_CALLS,
+    **CHOICE_CALLS,
+    **TIME_CALLS,
+    **_PAYLOAD_CALLS,
+    **ARRAY_CALLS,
+}
 
 
 def call(function: str, args: Sequence[Operand], type_: DataType) -> Operand:

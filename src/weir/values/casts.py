@@ -7,15 +7,14 @@ day it lies in; as a number a timestamp is its seconds since the epoch. Texts ar
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from weir.algebra.schema import BIGINT, DOUBLE, DataType, Kind, decimal
-from weir.store.row_files import arrow_type
+from weir.algebra.decimals import EXACT, is_wide
+from weir.algebra.schema import BIGINT, DOUBLE, TIMESTAMP, DataType, Kind, decimal
 from weir.store.texts import padded
 from weir.values.columns import (
     DAY_US,
@@ -23,7 +22,7 @@ from weir.values.columns import (
     Doubles,
     Ints,
     Operand,
-    column_operand,
+    as_stored,
     in_range,
     in_single,
     null_operand,
@@ -35,8 +34,7 @@ from weir.values.text_casts import from_text, to_text
 
 _WHOLE = (Kind.INT, Kind.BIGINT)
 _SECOND_US = 1_000_000
-_EXACT = Context(prec=100)
-_WIDE = Context(prec=400)
+_LONG_DIGITS = 18  # powers of ten up to this one are bigints
 
 
 def cast(arg: Operand, type_: DataType) -> Operand:
@@ -45,8 +43,6 @@ def cast(arg: Operand, type_: DataType) -> Operand:
         return null_operand(type_)
     if arg.kind is type_.kind and arg.kind is not Kind.DECIMAL:
         return _variant(arg, type_)
-    if arg.kind is Kind.PAYLOAD:
-        return _of_digits(arg, type_)
     with np.errstate(all="ignore"):
         if type_.kind is Kind.STRING:
             return to_text(arg)
@@ -65,22 +61,6 @@ def _variant(arg: Operand, type_: DataType) -> Operand:
         valid = in_range(values, valid, type_)
     elif type_.kind is Kind.STRING:
         values = padded(values, type_)  # Spark does so where two char of different lengths are compared
-    return Operand(values, valid, type_, arg.constant)
-
-
-def _of_digits(arg: Operand, type_: DataType) -> Operand:
-    """A decimal of more than 18 digits, which only payloads have."""
-    assert arg.type.variant == "decimal", f"no cast from {arg.type} to {type_}"
-    digits = arg.values
-    if type_.kind is Kind.DOUBLE:
-        return column_operand(digits.cast(pa.string()).cast(arrow_type(type_)), type_, constant=arg.constant)
-    scale, limit = (type_.scale, 10**type_.precision) if type_.kind is Kind.DECIMAL else (0, 1 << type_.bits - 1)
-    ways = {"ndigits": scale, "round_mode": "half_towards_infinity" if type_.kind is Kind.DECIMAL else "towards_zero"}
-    room = digits.cast(pa.decimal256(76, arg.type.scale))  # rounding may need a digit more
-    units = [None if d is None else int(d.scaleb(scale, _EXACT)) for d in pc.round(room, **ways).to_pylist()]
-    low = -limit if type_.kind is Kind.INT else 1 - limit
-    values = np.array([u if u is not None and low <= u < limit else 0 for u in units], np.int64)
-    valid = np.array([u is not None and low <= u < limit for u in units], bool)
     return Operand(values, valid, type_, arg.constant)
 
 
@@ -131,21 +111,32 @@ def _moments(arg: Operand) -> tuple[Any, Bools | None]:
         return np.where(outside, 0, scaled).astype(np.int64), without(arg.valid, outside)
     scale = arg.type.scale if arg.kind is Kind.DECIMAL else 0
     if scale <= 6:
-        return _times(arg.values, 10 ** (6 - scale), arg.valid)
-    return (arg.values - np.fmod(arg.values, 10 ** (scale - 6))) // 10 ** (scale - 6), arg.valid
+        values, valid = _times(arg.values, 10 ** (6 - scale), arg.valid)
+    else:
+        values, valid = _cut(arg.values, 10 ** (scale - 6)), arg.valid
+        valid = in_range(values, valid, TIMESTAMP)
+    return as_stored(values, valid, TIMESTAMP), valid
 
 
-def _times(values: Ints, factor: int, valid: Bools | None) -> tuple[Ints, Bools | None]:
+def _cut(values: Any, divisor: int) -> Any:
+    """Quotients towards zero."""
+    return np.where(values < 0, -(-values // divisor), values // divisor)
+
+
+def _times(values: Any, factor: int, valid: Bools | None) -> tuple[Any, Bools | None]:
     limit = (2**63 - 1) // factor
-    return values * factor, without(valid, (values < -limit) | (values > limit))
+    return values * factor, without(valid, np.asarray((values < -limit) | (values > limit), bool))
 
 
-def _whole_of_double(values: Doubles, valid: Bools | None, type_: DataType) -> tuple[Ints, Bools | None]:
+def _whole_of_double(values: Doubles, valid: Bools | None, type_: DataType) -> tuple[Any, Bools | None]:
     """Doubles in units of `type_`: cut off for integers, rounded half away from zero for decimals."""
     outside = ~(np.abs(values) < (10.0 ** (type_.precision - type_.scale) if type_.kind is Kind.DECIMAL else 2.0**63))
     inside = np.where(outside, 0.0, values)  # NaN is outside too
+    units: Any
     if type_.kind is not Kind.DECIMAL:
         units = inside.astype(np.int64)
+    elif is_wide(type_):
+        units = np.array([_units(x, type_.scale) for x in inside.tolist()], object)
     else:
         units = _rounded(np.abs(inside), type_.scale)
         units = np.where(inside < 0, -units, units)
@@ -162,21 +153,31 @@ def _rounded(values: Doubles, scale: int) -> Ints:
     rest = product - floor
     units: Ints = floor.astype(np.int64) + (rest > 0.5)
     near = np.flatnonzero(np.abs(rest - 0.5) <= 4 * np.spacing(product))
-    digits = [Decimal(repr(x)).scaleb(scale).to_integral_value(ROUND_HALF_UP, _WIDE) for x in values[near].tolist()]
-    units[near] = [int(d) for d in digits]
+    units[near] = [_units(x, scale) for x in values[near].tolist()]
     return units
 
 
-def _rescale(arg: Operand, type_: DataType) -> tuple[Ints, Bools | None]:
+def _units(x: float, scale: int) -> int:
+    return int(Decimal(repr(x)).scaleb(scale, EXACT).to_integral_value(ROUND_HALF_UP, EXACT))
+
+
+def _rescale(arg: Operand, type_: DataType) -> tuple[Any, Bools | None]:
     """Integers and decimals to another scale: exact upwards; downwards cut off for integers, else rounded."""
     scale = arg.type.scale if arg.kind is Kind.DECIMAL else 0
     wanted = type_.scale if type_.kind is Kind.DECIMAL else 0
+    values: Any = arg.values
+    valid = arg.valid
+    if is_wide(type_) or scale - wanted > _LONG_DIGITS:
+        values = values.astype(object)
     if wanted >= scale:
-        values, valid = _times(arg.values, 10 ** (wanted - scale), arg.valid)
+        factor = 10 ** (wanted - scale)
+        values, valid = (values * factor, valid) if values.dtype == object else _times(values, factor, valid)
     else:
         divisor = 10 ** (scale - wanted)
-        remainder = np.fmod(arg.values, divisor)
-        values, valid = (arg.values - remainder) // divisor, arg.valid
+        cut = _cut(values, divisor)
         if type_.kind is Kind.DECIMAL:
-            values = values + np.where(np.abs(remainder) * 2 >= divisor, np.sign(remainder), 0)
-    return values, in_range(values, valid, type_)
+            rest = values - cut * divisor
+            cut = cut + np.where(np.abs(rest) * 2 >= divisor, np.sign(rest), 0)
+        values = cut
+    valid = in_range(values, valid, type_)
+    return as_stored(values, valid, type_), valid

@@ -2,7 +2,8 @@
 
 Numbers compare exactly. A column of integers or decimals against a constant becomes one comparison of its
 int64 values with a whole threshold, computed by Python's rationals without rounding (`x < 5.5` is `x <= 5`);
-two such columns of different scale compare by quotient and remainder, so nothing overflows. Doubles follow
+two such columns of different scale compare by quotient and remainder, so nothing overflows; wide ones hold Python's
+whole numbers. Doubles follow
 Spark's order: NaN equals NaN and is above +∞, −0.0 equals 0.0. A double column against a constant of another
 type compares with the constant's nearest double; a double against an integer or decimal *column* casts the
 latter, and two constants do likewise. Strings compare by their UTF-8 bytes.
@@ -120,7 +121,7 @@ def _columns(op: str, left: Operand, right: Operand) -> Bools:
         return _NUMPY[op](left.values, right.values)  # type: ignore[no-any-return]  # the ufuncs are untyped
     if ratio < 1:
         return _columns(MIRRORED[op], right, left)
-    quotient, remainder = np.divmod(right.values, int(ratio))
+    quotient, remainder = right.values // int(ratio), right.values % int(ratio)
     if op in ("=", "<>"):
         equal: Bools = (left.values == quotient) & (remainder == 0)
         return equal if op == "=" else ~equal

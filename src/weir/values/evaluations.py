@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.decimals import number_of
 from weir.algebra.schema import STRING, DataType, Kind
 from weir.store.row_files import arrow_type
 from weir.values.columns import IN_ARROW, Bools, Operand, both_valid, column_operand, distinct_rows
@@ -146,7 +147,7 @@ def operand_of(found: list[object], type_: DataType, constant: bool) -> Operand:
         found = [v if isinstance(v, int) and -limit <= v < limit and v != -(2**63) else None for v in found]
     elif type_.kind is Kind.DECIMAL:
         top = Decimal(10) ** (type_.precision - type_.scale)
-        found = [v if isinstance(v, Decimal) and abs(v) < top else None for v in found]
+        found = [v if isinstance(v, Decimal) and v.copy_abs() < top else None for v in found]
     return column_operand(pa.array(found, arrow_type(type_)), type_, constant=constant)
 
 
@@ -156,7 +157,7 @@ def python_values(arg: Operand) -> list[Any]:
         return arg.values.to_pylist()  # type: ignore[no-any-return]  # pyarrow is untyped
     found: list[Any] = arg.values.tolist()
     if arg.kind is Kind.DECIMAL:
-        found = [Decimal(v).scaleb(-arg.type.scale) for v in found]
+        found = [number_of(v, arg.type.scale) for v in found]
     if arg.valid is None:
         return found
     valid = np.broadcast_to(arg.valid, len(found)).tolist()

@@ -1,7 +1,8 @@
 """Spark's hash (Murmur3, 32 bits) and xxhash64 of a row of values, both with seed 42.
 
 Each value is hashed with what came before as its seed; a NULL changes nothing. Numbers, times and booleans are hashed
-for all rows at once, texts one by one. −0.0 is hashed as 0.0, a decimal by its unscaled number.
+for all rows at once, texts one by one. −0.0 is hashed as 0.0, a decimal by its unscaled number,
+of more than 18 digits by the bytes of it, the highest first.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from weir.algebra.decimals import is_wide
 from weir.algebra.schema import DataType, Kind
 from weir.values.columns import Operand
 from weir.values.evaluations import Evaluation, known, size_of, spread
@@ -46,6 +48,9 @@ def _hashed(
             texts = ["" if text is None else text for text in arg.values.to_pylist()]
             words = [of_bytes(text.encode(), int(h)) for text, h in zip(texts, before, strict=True)]
             return np.array(words, before.dtype)
+        if is_wide(arg.type):
+            words = [of_bytes(_java_bytes(n), int(h)) for n, h in zip(arg.values.tolist(), before, strict=True)]
+            return np.array(words, before.dtype)
         if arg.type.variant == "float":
             singles = np.where(np.isnan(arg.values), np.nan, arg.values + 0.0).astype(np.float32)
             return of_int(singles.view(np.uint32), before)
@@ -57,6 +62,12 @@ def _hashed(
         return of_long(np.ascontiguousarray(arg.values).astype(np.int64).view(np.uint64), before)
 
     return evaluated
+
+
+def _java_bytes(number: int) -> bytes:
+    """As few bytes as hold the number with its sign, as Java's BigInteger has them."""
+    bits = (number if number >= 0 else ~number).bit_length()
+    return number.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
 # Murmur3, of 32-bit words.

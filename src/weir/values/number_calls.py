@@ -14,8 +14,8 @@ import numpy as np
 
 from weir.algebra.number_functions import rounded
 from weir.algebra.schema import BIGINT, DOUBLE, DataType, Kind
-from weir.values.arithmetic import arithmetic
-from weir.values.columns import Bools, Doubles, Ints, Operand, both_valid, in_range, to_double, without
+from weir.values.arithmetic import arithmetic, one_by_one
+from weir.values.columns import Bools, Doubles, Ints, Operand, as_stored, both_valid, in_range, to_double, without
 from weir.values.evaluations import Evaluation, chosen, mapped, size_of, spread, strict
 
 _TWO_TO_63 = 2.0**63
@@ -31,13 +31,15 @@ def _absolute(args: Sequence[Operand], type_: DataType) -> Operand:
     return Operand(values, valid, type_, arg.constant)
 
 
-def _made_whole(of_doubles: Callable[[Any], Any], of_units: Callable[[Ints, int], Ints]) -> Evaluation:
+def _made_whole(of_doubles: Callable[[Any], Any], of_units: Callable[[Any, int], Any]) -> Evaluation:
     """A number as a whole one; a double that becomes a bigint is NULL where it does not fit, and so is NaN."""
 
     def evaluated(args: Sequence[Operand], type_: DataType) -> Operand:
         (arg,) = args
         if arg.kind is Kind.DECIMAL:
-            return Operand(of_units(arg.values, 10**arg.type.scale), arg.valid, type_, arg.constant)
+            units = of_units(arg.values, 10**arg.type.scale) if arg.type.scale else arg.values
+            valid = in_range(units, arg.valid, type_)
+            return Operand(as_stored(units, valid, type_), valid, type_, arg.constant)
         if arg.kind is not Kind.DOUBLE:
             return Operand(arg.values, arg.valid, type_, arg.constant)
         whole = of_doubles(arg.values)
@@ -55,10 +57,10 @@ def _half_up(values: Any) -> Any:
     return np.copysign(whole + (size - whole >= 0.5), values)  # what is infinite or NaN stays so
 
 
-def _half_up_units(units: Ints, unit: int) -> Ints:
-    whole, rest = np.divmod(np.abs(units), unit)
-    signed: Ints = np.sign(units) * (whole + (rest * 2 >= unit))
-    return signed
+def _half_up_units(units: Any, unit: int) -> Any:
+    size = np.abs(units)
+    whole, rest = size // unit, size % unit
+    return np.sign(units) * (whole + np.where(rest * 2 >= unit, 1, 0))
 
 
 def _round(mode: str) -> Evaluation:
@@ -103,6 +105,10 @@ def _pmod(args: Sequence[Operand], type_: DataType) -> Operand:
     """The remainder that is not negative where the divisor is positive."""
     size = size_of(args)
     left, right = (spread(arg, size) for arg in args)
+    if type_.kind is Kind.DECIMAL:
+        units, gone = one_by_one("pmod", left, right, type_)
+        valid = without(both_valid(left, right), gone)
+        return Operand(as_stored(units, valid, type_), valid, type_, left.constant and right.constant)
     rest = arithmetic("%", left, right, type_)
     again = arithmetic("%", arithmetic("+", rest, right, type_), right, type_)
     return chosen(np.asarray(rest.values < 0), again, rest)

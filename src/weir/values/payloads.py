@@ -29,21 +29,21 @@ def field(arg: Operand, name: str, type_: DataType) -> Operand:
         inside = field(_flat(arg.values.values, arg.type.parts[0][1]), name, type_.parts[0][1])
         begins = pa.array(_offsets(arg.values), pa.int32(), mask=np.append(~_valid(arg), False))
         found = pa.ListArray.from_arrays(begins, to_arrow(inside, len(inside.values)))
-        return _taken(found, type_, arg.constant)
-    return _taken(pc.struct_field(arg.values, name), type_, arg.constant)
+        return taken(found, type_, arg.constant)
+    return taken(pc.struct_field(arg.values, name), type_, arg.constant)
 
 
 def element(arg: Operand, key: int | str, type_: DataType) -> Operand:
     """An array's element, counted from 0, or from −1 at its end; a map's value for a key."""
     if arg.type.variant == "map":
-        return _taken(_value_of_key(arg.values, arg.type.parts[0][1], key), type_, arg.constant)
+        return taken(_value_of_key(arg.values, arg.type.parts[0][1], key), type_, arg.constant)
     assert isinstance(key, int)
     offsets = _offsets(arg.values)
     begin, end = offsets[:-1], offsets[1:]
     place = begin + key if key >= 0 else end + key
     gone = (place < begin) | (place >= end) | ~_valid(arg)
     at = pa.array(np.where(gone, 0, place), mask=gone)
-    return _taken(arg.values.values.take(at), type_, arg.constant)
+    return taken(arg.values.values.take(at), type_, arg.constant)
 
 
 def _value_of_key(maps: pa.MapArray, type_: DataType, key: int | str) -> pa.Array:
@@ -65,7 +65,7 @@ def json_field(arg: Operand, path: str) -> Operand:
         return replace(null_operand(STRING), constant=arg.constant) if arg.constant else _nulls(len(arg.values))
     encoded = arg.values.dictionary_encode()
     parts = [None if text is None else json_part(text, steps) for text in encoded.dictionary.to_pylist()]
-    return _taken(pa.array(parts, pa.string()).take(encoded.indices), STRING, arg.constant)
+    return taken(pa.array(parts, pa.string()).take(encoded.indices), STRING, arg.constant)
 
 
 def _nulls(count: int) -> Operand:
@@ -112,7 +112,7 @@ def _flat(values: pa.Array, type_: DataType) -> Operand:
     return column_operand(values, type_)
 
 
-def _taken(values: pa.Array, type_: DataType, constant: bool) -> Operand:
+def taken(values: pa.Array, type_: DataType, constant: bool) -> Operand:
     """A column made of parts of payloads; a number that is reserved is NULL."""
     made = column_operand(values, type_, constant=constant)
     if type_.kind in (Kind.BIGINT, Kind.TIMESTAMP):

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import BOOLEAN, Kind
-from weir.values.columns import Bools, Ints, Operand, column_operand, without
+from weir.algebra.decimals import DIGITS_MAX, is_wide
+from weir.algebra.schema import BOOLEAN, Kind, decimal
+from weir.values.columns import Bools, Ints, Operand, column_operand, to_arrow, without
 from weir.values.comparisons import compare
 
 
@@ -25,15 +26,19 @@ def contains(arg: Operand, lists: Operand) -> Operand:
         return _each(arg, lists)
     items: pa.Array = lists.values.flatten()
     known = column_operand(items.drop_null(), lists.type.item)
-    found: Bools = pc.is_in(_hashable(arg), value_set=_hashable(known)).to_numpy(zero_copy_only=False)
+    wide = is_wide(arg.type) or is_wide(known.type)
+    found: Bools = pc.is_in(_hashable(arg, wide), value_set=_hashable(known, wide)).to_numpy(zero_copy_only=False)
     if arg.valid is not None:
         found = found & arg.valid
     unknown = ~found if items.null_count else np.zeros(1, bool)
     return Operand(found, without(arg.valid, unknown), BOOLEAN, arg.constant and lists.constant)
 
 
-def _hashable(operand: Operand) -> pa.Array:
-    """Values that are equal exactly if they are the same."""
+def _hashable(operand: Operand, wide: bool) -> pa.Array:
+    """Values that are equal exactly if they are the same; decimals of one scale, which `wide` may have many digits."""
+    if wide:
+        number = Operand(operand.values, operand.valid, decimal(DIGITS_MAX, operand.type.scale), False)
+        return to_arrow(number, len(operand.values))
     if operand.kind is Kind.STRING:
         return operand.values
     if operand.kind is Kind.DOUBLE:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.decimals import EXACT, is_wide
 from weir.algebra.schema import BIGINT, STRING, DataType, Kind
 from weir.algebra.single import single
 from weir.algebra.time_patterns import days_of
@@ -30,6 +31,8 @@ _BLANKS = "".join(map(chr, (*range(33), 127)))  # what Spark trims: blanks and c
 _WIDE = Context(prec=400, rounding=ROUND_HALF_UP)
 _YEARS_MAX = 294_300  # of instants within 64 bits
 
+_FRACTION = 18  # digits behind the point that are read with all rows at once
+_NOTHING = r"^\b$"  # no text is like this
 _WHOLE = r"^[+-]?[0-9]+$"
 _PLAIN = {
     Kind.INT: _WHOLE,
@@ -127,6 +130,10 @@ def _timestamp_text(moments: Ints) -> pa.Array:
 def _decimal_text(arg: Operand) -> pa.Array:
     """Plain digits: Arrow itself writes small decimals with an exponent."""
     scale, size = arg.type.scale, len(arg.values)
+    if is_wide(arg.type):
+        known = np.ones(size, bool) if arg.valid is None else arg.valid
+        units = zip(arg.values.tolist(), known.tolist(), strict=True)
+        return pa.array([_plain_text(n, scale) if ok else None for n, ok in units], pa.string())
     valid = pa.array(np.ones(size, bool) if arg.valid is None else arg.valid)
     unsigned = np.abs(arg.values)
     sign = pc.if_else(pa.array(np.asarray(arg.values < 0)), "-", "")
@@ -135,6 +142,12 @@ def _decimal_text(arg: Operand) -> pa.Array:
     if scale:
         text = pc.binary_join_element_wise(text, digits(unsigned % 10**scale, scale), ".")
     return pc.if_else(valid, text, pa.scalar(None, pa.string()))
+
+
+def _plain_text(units: int, scale: int) -> str:
+    text = str(abs(units)).rjust(scale + 1, "0")
+    front = ("-" if units < 0 else "") + text[: len(text) - scale]
+    return f"{front}.{text[len(text) - scale :]}" if scale else front
 
 
 # From texts.
@@ -146,7 +159,7 @@ def from_text(arg: Operand, type_: DataType) -> Operand:
     text = pc.utf8_trim(arg.values, characters=_BLANKS)
     if kind is Kind.BOOLEAN:
         return _boolean(text, type_, arg)
-    plain = pc.match_substring_regex(text, pattern=_PLAIN[kind])
+    plain = pc.match_substring_regex(text, pattern=_NOTHING if _one_by_one(type_) else _PLAIN[kind])
     bulk = _BULK[kind](pc.if_else(plain, text, pa.scalar(None, pa.string())), type_, arg.constant)
     other = pc.and_(pc.invert(plain), pc.greater(pc.binary_length(text), 0)).fill_null(False)
     if kind in (Kind.INT, Kind.BIGINT) or not pc.any(other).as_py():
@@ -163,6 +176,11 @@ def from_text(arg: Operand, type_: DataType) -> Operand:
     return Operand(values, valid, type_, arg.constant)
 
 
+def _one_by_one(type_: DataType) -> bool:
+    """Decimals with more digits than numbers are read with at once."""
+    return is_wide(type_) or (type_.kind is Kind.DECIMAL and type_.scale >= _FRACTION)
+
+
 def _boolean(text: pa.Array, type_: DataType, arg: Operand) -> Operand:
     lower = pc.ascii_lower(text)
     true = pc.is_in(lower, pa.array(["t", "true", "y", "yes", "1"]))
@@ -177,6 +195,8 @@ def _double_column(text: pa.Array, type_: DataType, constant: bool) -> Operand:
 
 def _number_column(text: pa.Array, type_: DataType, constant: bool) -> Operand:
     """Numbers read from their integer digits and the first 18 after the point, so that no text is too long."""
+    if _one_by_one(type_):
+        return column_operand(pa.nulls(len(text), arrow_type(type_)), type_, constant=constant)
     negative = _known(pc.starts_with(text, pattern="-"))
     bare = pc.replace_substring_regex(text, pattern="^[+-]?0*", replacement="")
     front = pc.replace_substring_regex(bare, pattern=r"\.[0-9]*$", replacement="")
@@ -189,10 +209,10 @@ def _number_column(text: pa.Array, type_: DataType, constant: bool) -> Operand:
         values = np.where(negative, -units.values, units.values)
         return Operand(values, in_range(values, units.valid, type_), type_, constant)
     point = pc.replace_substring_regex(bare, pattern=r"^[0-9]*\.?", replacement="")
-    padded = pc.utf8_slice_codeunits(pc.utf8_rpad(point, width=18, padding="0"), 0, 18)
+    padded = pc.utf8_slice_codeunits(pc.utf8_rpad(point, width=_FRACTION, padding="0"), 0, _FRACTION)
     fraction = column_operand(padded.cast(pa.int64()), BIGINT).values
-    cut, rest = np.divmod(fraction, 10 ** (18 - type_.scale))
-    cut = cut + (rest * 2 >= 10 ** (18 - type_.scale)) if type_.scale < 18 else cut
+    cut, rest = np.divmod(fraction, 10 ** (_FRACTION - type_.scale))
+    cut = cut + (rest * 2 >= 10 ** (_FRACTION - type_.scale))
     fits = units.values <= (2**63 - 1) // 10**type_.scale - 1
     valid = fits if units.valid is None else units.valid & fits
     values = np.where(fits, units.values, 0) * 10**type_.scale + cut
@@ -258,7 +278,7 @@ def _decimal_of(text: str, type_: DataType) -> int | None:
         exact = Decimal(text)
         if exact.adjusted() > 40:
             return None if exact else 0
-        scaled = int(exact.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE).scaleb(type_.scale))
+        scaled = int(exact.quantize(Decimal(1).scaleb(-type_.scale), context=_WIDE).scaleb(type_.scale, EXACT))
     except InvalidOperation:
         return 0
     return scaled if abs(scaled) < 10**type_.precision else None

@@ -6,12 +6,14 @@ The calendar is NumPy's proleptic Gregorian one, which is Spark's. A result beyo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.decimals import EXACT, is_wide
 from weir.algebra.schema import DATE, TIMESTAMP, DataType, Kind
 from weir.algebra.time_functions import UNITS
 from weir.algebra.time_patterns import MONTHS, WEEKDAYS, Part, parsed_us, parts_of
@@ -323,9 +325,15 @@ def _timestamp_seconds(args: Sequence[Operand], type_: DataType) -> Operand:
         found = np.where(last, 2**63 - 1, np.where(bad | last, 0, scaled).astype(np.int64))
         return Operand(found, without(arg.valid, bad), type_, arg.constant)
     scale = arg.type.scale if arg.kind is Kind.DECIMAL else 0
-    if scale > 6:  # Spark has no value for what is finer than a microsecond
-        return mapped(lambda x: None if x % 1 * _SECOND_US % 1 else int(x * _SECOND_US))([arg], type_)
+    if scale > 6 or is_wide(arg.type):
+        return mapped(_microseconds)([arg], type_)
     return _scaled(10 ** (6 - scale))(args, type_)
+
+
+def _microseconds(seconds: Decimal) -> object:
+    """Spark has no value for what is finer than a microsecond."""
+    found = EXACT.multiply(seconds, Decimal(_SECOND_US))
+    return int(found) if found == found.to_integral_value() and found.copy_abs() < 2**63 else None
 
 
 def _scaled(unit: int) -> Evaluation:

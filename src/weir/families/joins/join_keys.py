@@ -12,7 +12,8 @@ NULL, and what equals nothing, is NULL_KEY. Why the second line is exact: rescal
 is one-to-one, and every value of the finer side is an int64 in its own units, so a product beyond int64 meets none of
 them. Why the first is: comparing a double with another number is *defined* through its nearest double, so several
 integers beyond 2^53 may have one key, and all of them equal that double. Strings are compared as they are and have no
-keys here.
+keys here. Neither have decimals of more than 18 digits beside numbers that are no doubles: they are looked up as texts
+(`texts_of_keys`), in units of the finer scale too.
 
 Equal keys say nothing about two values of the same side, and unlike keys of indexes these are not ordered across types.
 Cost: one or two passes of NumPy over the column. No code is shared with `weir.values.comparisons`.
@@ -20,11 +21,16 @@ Cost: one or two passes of NumPy over the column. No code is shared with `weir.v
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from weir.algebra.schema import DataType, Kind
+from weir.algebra.decimals import BIGINT_DIGITS, DIGITS_MAX, is_wide
+from weir.algebra.schema import DOUBLE, DataType, Kind, decimal
 from weir.boxes.bounds import DAY_US, Ints, comparable
+from weir.index.digits import texts_of
 from weir.index.keys import KEY_MAX, NULL_KEY, encode_column, encode_doubles
 
 _EXACT_DOUBLE_MAX = 2**53  # integers up to this one are doubles
@@ -36,12 +42,33 @@ def has_keys(own: DataType, other: DataType) -> bool:
 
 
 def key_of(values: pa.Array | pa.ChunkedArray, own: DataType, other: DataType) -> Ints:
-    """The key of each value of type `own` that is compared with values of type `other`; no strings."""
+    """The key of each value of type `own` that is compared with values of type `other`; no texts."""
     assert has_keys(own, other), f"{own} = {other}"
+    assert not are_texts(own, other), f"{own} = {other}"
     array = _whole(values)
     if Kind.DOUBLE in (own.kind, other.kind):
         return _as_doubles(array, own)
     return _times(encode_column(array, own), _factor(own, other))
+
+
+def are_texts(own: DataType, other: DataType) -> bool:
+    """Whether values of these two types are looked up in a dictionary."""
+    return own.kind is Kind.STRING or (Kind.DOUBLE not in (own.kind, other.kind) and (is_wide(own) or is_wide(other)))
+
+
+def texts_of_keys(values: pa.Array, own: DataType, other: DataType) -> pa.Array:
+    """What is looked up; decimals in units of the finer scale, NULL where no decimal has so many digits."""
+    if own.kind is Kind.STRING:
+        return values
+    scale = max(_scale(own), _scale(other))
+    stored = decimal(DIGITS_MAX, scale)
+    if own.kind is not Kind.DECIMAL:  # as long as any whole number is
+        values = values.cast(pa.decimal128(BIGINT_DIGITS, 0))
+        own = decimal(BIGINT_DIGITS, 0)
+    limit = pa.scalar(Decimal(10) ** (DIGITS_MAX - scale), pa.decimal256(76, own.scale))
+    fits = pc.less(pc.abs(values.cast(pa.decimal256(76, own.scale))), limit)
+    inside = pc.if_else(fits, values, pa.scalar(None, values.type))
+    return texts_of(inside.cast(pa.decimal128(DIGITS_MAX, scale)), stored)
 
 
 def _factor(own: DataType, other: DataType) -> int:
@@ -68,6 +95,8 @@ def _as_doubles(array: pa.Array, own: DataType) -> Ints:
     """Keys of the nearest doubles."""
     if own.kind is Kind.DOUBLE:
         return encode_column(array, own)
+    if is_wide(own):
+        return encode_column(array.cast(pa.string()).cast(pa.float64()), DOUBLE)
     numbers = encode_column(array, own)
     known = numbers != NULL_KEY
     doubles = np.where(known, numbers, 0).astype(np.float64)

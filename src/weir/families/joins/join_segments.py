@@ -142,13 +142,7 @@ class _Match:
         values = self.rows.values(access, self.of.dictionaries[1 - self.side].get(part.access[1 - self.side]))
         if met.places is not None:
             row_of_place, values = row_of_place[met.places], values[met.places]
-        begin, end = met.begin, met.end
-        if self.lifetimes is not None and len(met.events):
-            own, partners = self.times[met.events], self.rows.row_ids[row_of_place]
-            holds = self.lifetimes.within(partners, int(own.min()), int(own.max()))
-            if (some := without(holds, begin, end)) is not None:
-                kept, begin, end = some
-                row_of_place, values = row_of_place[kept], values[kept]
+        row_of_place, values, begin, end = self._holding(met, row_of_place, values)
         if timed:
             own, others = self.times[met.events], self.rows.times[row_of_place]
             near = within_reach(others, begin, end, own, seen_from(self.side, *part.widest))
@@ -172,8 +166,9 @@ class _Match:
         row_of_place, values = ordered.rows, ordered.values
         if met.places is not None:
             row_of_place, values = row_of_place[met.places], values[met.places]
+        row_of_place, values, begin, end = self._holding(met, row_of_place, values)
         own = keys_of(on_side(event_part(of, self.side), {self.side: 0}), keys.rows)
-        bands = spread(values, own, met.begin, met.end, is_double=of.is_double)
+        bands = spread(values, own, begin, end, is_double=of.is_double)
         order, row_of_place = bands.event, row_of_place[bands.nulls :]
         # A ladder is a pass over the partners: it pays if they are searched more often than that.
         is_searched = len(order) * len(part.slot_of_box) > len(bands.values)
@@ -181,6 +176,17 @@ class _Match:
         runs = bands.begin, bands.end, run, bands.offset
         search = self._searching(part.indexes[self.side], part, met, keys, order, runs, row_of_place, timed)
         return search, met.events[order], row_of_place
+
+    def _holding(self, met: MetEvents, row_of_place: Int32s, values: Ints) -> tuple[Int32s, Ints, Ints, Ints]:
+        """The places without a table's versions that no event can meet, and where runs then begin and end."""
+        begin, end = met.begin, met.end
+        if self.lifetimes is not None and len(met.events):
+            own, partners = self.times[met.events], self.rows.row_ids[row_of_place]
+            holds = self.lifetimes.within(partners, int(own.min()), int(own.max()))
+            if (some := without(holds, begin, end)) is not None:
+                kept, begin, end = some
+                row_of_place, values = row_of_place[kept], values[kept]
+        return row_of_place, values, begin, end
 
     def _searching(
         self,

@@ -6,9 +6,10 @@ With windows (τ + b0, τ + e0] and (τ + b1, τ + e1] rows at t0 and t1 are see
 
 and such a τ exists exactly if each lower end is below the other's upper one: b0 − e1 < t0 − t1 < e0 − b1. Pairs
 further apart can never be in an answer and are not matched at all (DESIGN.md section 5). Times are whole microseconds,
-so the open interval is a closed one. The changes of a table are all seen at every τ, from their own time on. No begin
-is the stream's `keep` (none if rows are kept for ever), no end is τ itself, a row count counts as all that is kept,
-and an edge that stands still bounds nothing: it does not move with τ.
+so the open interval is a closed one. No begin is the stream's `keep` (none if rows are kept for ever), no end is τ
+itself, a row count counts as all that is kept, and an edge that stands still bounds nothing: it does not move with τ.
+The changes of a retroactive table are seen at every τ from their own time on. Whether a change of another table is seen
+depends on the times of rows, which may lie after τ where windows do, and not on τ: `dated` says how.
 Cost: a few passes of NumPy over the constants.
 """
 
@@ -82,6 +83,8 @@ def _begin(scan: Scan, stream: Stream, constants: pa.Table) -> _Edge:
 
 def _end(scan: Scan, constants: pa.Table) -> _Edge:
     window = scan.window
+    if is_changes(scan.relation) and not scan.is_retroactive:
+        return _Edge(np.zeros(constants.num_rows, np.int64), np.zeros(constants.num_rows, bool))
     if window.rows is None and window.end is not None:
         return _edge(window.end, constants)
     return _Edge(np.zeros(constants.num_rows, np.int64), np.ones(constants.num_rows, bool))

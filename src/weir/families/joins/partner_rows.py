@@ -2,9 +2,10 @@
 
 A segment of rows is immutable and made of flat arrays: row ids, times, the attributes that standing queries mention,
 and for each access attribute the order by (join key, attribute) (`weir.index.meeting.partners`). It knows nothing of
-the queries' constants: a string attribute is kept as codes into the segment's own sorted dictionary, and translated to
-the codes of a query segment when the two meet. That translation ascends with the codes, so an order made once holds for
-every query segment to come (codes stored relative to *queries* would be wrong as soon as one mentions a new string).
+the queries' constants: a string attribute (or a decimal of more than 18 digits) is kept as codes into its own
+sorted dictionary, and translated to the codes of a query segment when the two meet. That translation ascends with the
+codes, so an order made once holds for every query segment to come (codes stored relative to *queries* would be wrong as
+soon as one mentions a new string).
 
 Join keys become one int64 a row: a single number or time is its own key; a string is its place in the dictionary; of
 several keys the places are combined two at a time into places among the combinations that occur; without keys all
@@ -23,11 +24,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from weir.algebra.decimals import is_wide
 from weir.algebra.nodes import ColumnRef, Expression, Negate
-from weir.algebra.schema import Kind
+from weir.algebra.schema import DataType, Kind
 from weir.boxes.bounds import Ints
+from weir.boxes.value_keys import has_dictionary
 from weir.families.joins.join_family import JoinFamily
-from weir.families.joins.join_keys import key_of
+from weir.families.joins.join_keys import are_texts, key_of, texts_of_keys
+from weir.index.digits import decimals_of, texts_of
 from weir.index.keys import NULL_KEY, decode_column, encode_column
 from weir.index.meeting.partners import Partners, build_partners
 from weir.index.strings import StringDictionary, build, find
@@ -70,9 +74,9 @@ class PartnerRows:
         texts = list(wanted)
         strings = []
         for k, e in enumerate(wanted.values()):
-            if e.type.kind is Kind.STRING:
+            if has_dictionary(e):
                 strings.append(k)
-                values = _values(e, rows)
+                values = _texts(e, rows)
                 dictionary = build(values)
                 arrays |= {f"strings.{k}.{name}": array for name, array in dictionary._asdict().items()}
                 arrays[f"column.{k}"] = _places(dictionary, values)
@@ -112,11 +116,11 @@ class PartnerRows:
         combined: Ints | None = None
         for j, e in enumerate(expressions):
             values = _values(e, events)
-            if e.type.kind is Kind.STRING:
-                code = find(self._dictionary(f"key.{j}"), values)
+            own, other = self.family.keys[j][1 - self.side].type, self.family.keys[j][self.side].type
+            if are_texts(own, other):
+                code = find(self._dictionary(f"key.{j}"), texts_of_keys(values, own, other))
                 code = np.where((code & 1 == 1) & (code != NULL_KEY), code >> 1, NULL_KEY)
             else:
-                own, other = self.family.keys[j][1 - self.side].type, self.family.keys[j][self.side].type
                 code = key_of(values, own, other)
                 if len(expressions) > 1:
                     code = _find(self._arrays[f"key.{j}.values"], code)
@@ -143,17 +147,17 @@ class PartnerRows:
         """The access attribute by place, in the codes of a query segment's dictionary if it is a string."""
         order = self._order(access)
         values = self._arrays[f"order.{order}.values"]
-        if access is None or access.type.kind is not Kind.STRING:
+        if access is None or not has_dictionary(access):
             return values
-        return _translate(self._translation(int(order), dictionary), values)
+        return _translate(self._translation(int(order), dictionary, access.type), values)
 
     def column(self, e: Expression, dictionary: StringDictionary | None) -> Ints:
         """An attribute by row position, in the codes of a query segment's dictionary if it is a string."""
         number = self._number_of[canonical(e)]
         values = self._arrays[f"column.{number}"]
-        if e.type.kind is not Kind.STRING:
+        if not has_dictionary(e):
             return values
-        return _translate(self._translation(number, dictionary), values)
+        return _translate(self._translation(number, dictionary, e.type), values)
 
     def table(self, columns: Iterable[ColumnRef], at: Ints | None = None) -> pa.Table:
         """Columns of the stream by row position, or of some rows, as values; they must be among the attributes."""
@@ -161,22 +165,25 @@ class PartnerRows:
         for e in columns:
             number = self._number_of[canonical(e)]
             keys = self._arrays[f"column.{number}"] if at is None else self._arrays[f"column.{number}"][at]
-            if e.type.kind is Kind.STRING:
+            if has_dictionary(e):
                 gone = keys == NULL_KEY
                 places = pa.array(np.where(gone, 0, keys), mask=gone)
-                found[e.name] = _as_arrow(self._dictionary(f"strings.{number}")).take(places)
+                texts = _as_arrow(self._dictionary(f"strings.{number}"), e.type)
+                if is_wide(e.type):
+                    texts = decimals_of(texts, e.type)
+                found[e.name] = texts.take(places)
             else:
                 found[e.name] = decode_column(keys, e.type, arrow_type(e.type))
         return pa.table(found)
 
-    def _translation(self, number: int, dictionary: StringDictionary | None) -> Ints:
+    def _translation(self, number: int, dictionary: StringDictionary | None, type_: DataType) -> Ints:
         """The query segment's code for each string of a column."""
         own = self._dictionary(f"strings.{number}")
         if dictionary is None:  # nothing is compared with it: every string lies in the one gap there is
             return np.zeros(len(own.offsets) - 1, np.int64)
         at = (number, id(dictionary))
         if at not in self._translated:
-            self._translated[at] = dictionary, find(dictionary, _as_arrow(own))
+            self._translated[at] = dictionary, find(dictionary, _as_arrow(own, type_))
         return self._translated[at][1]
 
     def _dictionary(self, name: str) -> StringDictionary:
@@ -184,7 +191,7 @@ class PartnerRows:
 
 
 def keys_of(e: Expression, rows: pa.Table) -> Ints:
-    """The keys of an attribute, no text; that of −x is −key, which is there also for times."""
+    """The keys of an attribute without a dictionary; that of −x is −key, which is there also for times."""
     if isinstance(e, Negate) and e.type.kind is not Kind.DOUBLE:
         keys = keys_of(e.arg, rows)
         return np.where(keys == NULL_KEY, NULL_KEY, -keys)
@@ -200,6 +207,12 @@ def _values(e: Expression, rows: pa.Table) -> pa.Array:
     return values
 
 
+def _texts(e: Expression, rows: pa.Table) -> pa.Array:
+    """The values of an attribute as entries of a dictionary."""
+    values = _values(e, rows)
+    return texts_of(values, e.type) if is_wide(e.type) else values
+
+
 def _places(dictionary: StringDictionary, values: pa.Array) -> Ints:
     """The place of each string in a dictionary that has them all; NULL_KEY for NULL."""
     code = find(dictionary, values)
@@ -212,13 +225,14 @@ def _translate(translation: Ints, places: Ints) -> Ints:
     return codes
 
 
-def _as_arrow(dictionary: StringDictionary) -> pa.LargeStringArray:
+def _as_arrow(dictionary: StringDictionary, type_: DataType) -> pa.LargeStringArray | pa.LargeBinaryArray:
+    stored = pa.large_binary() if is_wide(type_) else pa.large_string()
     buffers = [
         None,
         pa.py_buffer(np.ascontiguousarray(dictionary.offsets)),
         pa.py_buffer(np.ascontiguousarray(dictionary.data)),
     ]
-    return pa.Array.from_buffers(pa.large_string(), len(dictionary.offsets) - 1, buffers)
+    return pa.Array.from_buffers(stored, len(dictionary.offsets) - 1, buffers)
 
 
 def _make_keys(family: JoinFamily, side: int, rows: pa.Table, arrays: dict[str, np.ndarray]) -> Ints:
@@ -227,12 +241,14 @@ def _make_keys(family: JoinFamily, side: int, rows: pa.Table, arrays: dict[str, 
     for j, pair in enumerate(family.keys):
         e = pair[side]
         values = _values(e, rows)
-        if e.type.kind is Kind.STRING:
+        other = pair[1 - side].type
+        if are_texts(e.type, other):
+            values = texts_of_keys(values, e.type, other)
             dictionary = build(values)
             arrays |= {f"key.{j}.{name}": array for name, array in dictionary._asdict().items()}
             code, base = _places(dictionary, values), len(dictionary.offsets) - 1
         else:
-            code, base = key_of(values, e.type, pair[1 - side].type), 0
+            code, base = key_of(values, e.type, other), 0
             if len(family.keys) > 1:
                 distinct = _distinct(code)
                 arrays[f"key.{j}.values"] = distinct

@@ -6,6 +6,8 @@ rows. So a combination ends at once if some side has no row for it, whatever the
 reached the same sides, by whichever way, go on together: the work is a few array passes for each set of sides, of
 which there are at most 2^(k−1). Each row is looked up once for each link, however many combinations it is in.
 
+Of a table's versions only those are met that may hold beside some event.
+
 All links must hold, so when a side is added over one of them, the other keys that lead to it are checked (bands are
 left to the index). Pairs of rows too far apart in time for every query are left out, and so are rows that no query
 takes.
@@ -16,7 +18,7 @@ Memory: `BLOCK` combinations for each set of sides. The caller limits how many a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from weir.families.joins.partner_rows import keys_of
 from weir.families.many.many_family import ManyFamily
 from weir.families.many.many_limits import Limits
 from weir.families.many.many_rows import EventRows, ManyRows, Pool, side_links
+from weir.index.box_tables import Int32s
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY, encode_doubles
 from weir.index.meeting.partners import locate
 
@@ -75,8 +78,10 @@ class SymmetricJoin:
     limits: Limits
     keys: Sequence[Sequence[Ints]]  # by side, the rows' keys for each of `limits.wanted`
     left: int  # combinations that may still be examined
+    alive: Mapping[int, Bools] = field(default_factory=dict)  # for some sides, which rows are to be met at all
 
     def __post_init__(self) -> None:
+        self._orders: dict[tuple[int, int, int], tuple[Int32s, Ints | None]] = {}
         self._found: dict[Link, _Found] = {}
         self._links = list(_links(self.family))
         self._complete = (1 << len(self.family.streams)) - 1
@@ -145,7 +150,7 @@ class SymmetricJoin:
             before = np.cumsum(count) - count
             combination = np.repeat(np.arange(len(starts)), count)
             place = np.arange(len(combination)) + np.repeat(begin - before, count)
-            row = part.edges[link.edge].ordered(None).rows[place].astype(np.int64)
+            row = self._order(link.to, link.edge, p)[0][place].astype(np.int64)
             for other in others:
                 codes = self._found[other].codes[p][places[other.start][combination]]
                 # A key that does not occur in this part has NULL_KEY for its code, as NULL has.
@@ -211,12 +216,33 @@ class SymmetricJoin:
                 found.codes[p][new] = codes
             else:
                 begin, end = self._within(link, edge.ordered(None).values, keys_of(own, table))
+            before = self._order(link.to, link.edge, p)[1]
+            if before is not None:
+                begin, end = before[begin], before[end]
             if bounds is not None:
                 least, most = part.reach
                 near = (times - most <= bounds[1]) & (bounds[0] <= times - least)
                 end = np.where(near, end, begin)
             found.begin[p][new], found.end[p][new] = begin, end
         return found
+
+    def _order(self, side: int, edge: int, p: int) -> tuple[Int32s, Ints | None]:
+        """The rows of a part in the order of an edge, those to be met; and how many of them stand before each place.
+
+        None: they are all to be met.
+        """
+        at = side, edge, p
+        if at not in self._orders:
+            pool = self.pools[side]
+            rows = pool.parts[p].edges[edge].ordered(None).rows
+            before: Ints | None = None
+            alive = self.alive.get(side)
+            if alive is not None:
+                kept = alive[pool.offsets[p] + rows]
+                before = np.concatenate([[0], np.cumsum(kept)])
+                rows = rows[kept]
+            self._orders[at] = rows, before
+        return self._orders[at]
 
     def _own(self, link: Link) -> Expression:
         """The expression over rows of the start by whose value they are looked up."""

@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import Arithmetic, ColumnRef, Comparison, Expression, Param, conjunction, walk
-from weir.algebra.schema import INTERVAL, TIMESTAMP, Catalog, Stream, is_changes
+from weir.algebra.schema import ENDLESS_US, INTERVAL, TIMESTAMP, Catalog, Stream, is_changes
 from weir.boxes.attributes import sources_of
-from weir.boxes.bounds import Ints
+from weir.boxes.bounds import Bools, Ints
 from weir.boxes.guards import Guards, given_up, guards_as_arrays, guards_as_json, guards_of_arrays
 from weir.boxes.value_keys import keys_of_values
 from weir.families.indexed_boxes import IndexedBoxes, Measure, used_boxes
@@ -182,7 +182,8 @@ class ManySegment:
             for s, of_side in enumerate(self.limits.wanted)
         ]
         examined_max = max(EXAMINED_SHARE * result.left, EXAMINED_MIN)
-        join = SymmetricJoin(self.family, side, events, pools, self.limits, wanted, examined_max)
+        alive = _alive(side, events, pools, lifetimes)
+        join = SymmetricJoin(self.family, side, events, pools, self.limits, wanted, examined_max, alive)
         step = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self.boxes.written))))
         try:
             for places in join.combinations():
@@ -245,6 +246,22 @@ class ManySegment:
                 columns |= {spelled_name(s, name): table.column(name) for name in mine}
             keys[number] = keys_of_values(evaluate(spelled(e), pa.table(columns)), e.type, dictionary)
         return keys
+
+
+def _alive(
+    side: int, events: EventRows, pools: Mapping[int, Pool], lifetimes: Sequence[Lifetimes | None]
+) -> dict[int, Bools]:
+    """For each table among the other sides, which of its versions may be met beside some of the events."""
+    if not any(lifetimes):
+        return {}
+    spans = [part.reach for s, pool in pools.items() if lifetimes[s] is None for part in pool.parts]
+    earliest = -ENDLESS_US
+    if lifetimes[side] is None:  # the newest row is not older than the event
+        earliest = int(events.times.min())
+        spans.append((earliest, int(events.times.max())))
+    latest = max(last for _, last in spans)
+    own = ((s, lifetimes[s], pool) for s, pool in pools.items())
+    return {s: of.within(pool.row_ids, earliest, latest) for s, of, pool in own if of is not None}
 
 
 def _met(places: Places, rows: Mapping[int, SideRows], lifetimes: Sequence[Lifetimes | None]) -> Places:
