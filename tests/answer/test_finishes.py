@@ -100,6 +100,15 @@ def test_a_name_in_order_by_is_a_column_of_the_answer_first(w: weir.Weir) -> Non
     assert rows(w, groups) == [(-3, 2), (-2, 1), (-1, 2)]
 
 
+def test_order_by_all_is_by_every_column_of_the_answer(w: weir.Weir) -> None:
+    assert rows(w, "SELECT g, b FROM s ORDER BY ALL") == [
+        (None, 20), ("a", 10), ("a", 20), ("b", 3), ("b", 7), ("c", 5)
+    ]  # fmt: skip
+    assert rows(w, "SELECT g, b FROM s ORDER BY ALL DESC NULLS FIRST LIMIT 3") == [(None, 20), ("c", 5), ("b", 7)]
+    assert rows(w, "SELECT g FROM s UNION SELECT g FROM t ORDER BY ALL DESC LIMIT 2") == [("d",), ("c",)]
+    assert rows(w, "SELECT g, count(*) FROM t GROUP BY ALL ORDER BY ALL LIMIT 2") == [(None, 1), ("a", 1)]
+
+
 def test_inside_an_aggregate_a_name_in_order_by_is_a_column_of_rows(w: weir.Weir) -> None:
     assert rows(w, "SELECT g, max(b) AS b FROM s WHERE k < 3 GROUP BY g ORDER BY max(b) + 0") == [("b", 7), ("a", 10)]
 
@@ -107,6 +116,15 @@ def test_inside_an_aggregate_a_name_in_order_by_is_a_column_of_rows(w: weir.Weir
 def test_qualify_over_groups_may_use_names_of_the_select_list(w: weir.Weir) -> None:
     sql = "SELECT k, count(*) AS n FROM s WHERE k > 0 GROUP BY k QUALIFY rank() OVER (ORDER BY n DESC) = 1"
     assert rows(w, sql) == [(1, 2), (3, 2)]
+
+
+def test_an_aggregate_of_outer_columns_alone_is_refused_as_in_spark(w: weir.Weir) -> None:
+    for inside in ("max(s.b)", "count(*) FILTER (WHERE s.b > 1)", "count(s.b) + count(t.x)"):
+        with pytest.raises(RegisterError, match="over columns of the query around the subquery alone, line 1, column"):
+            w.register(f"SELECT (SELECT {inside} FROM t) FROM s")
+    with pytest.raises(RegisterError, match="is over columns of the query around"):
+        w.register("SELECT k FROM s WHERE EXISTS (SELECT max(b))")
+    assert rows(w, "SELECT (SELECT sum(s.b + t.k) FROM t WHERE t.k = s.k) FROM s WHERE b = 10") == [(22,)]
 
 
 def test_whether_null_is_in_a_set_depends_on_the_set(w: weir.Weir) -> None:
@@ -129,6 +147,19 @@ def test_a_join_with_one_in_parentheses_is_with_all_of_its_sources(w: weir.Weir)
     outer = "SELECT a.k, e.d FROM (SELECT k FROM t WHERE x IS NOT NULL) a LEFT JOIN"
     sql = f"{outer} {inside} ON a.k = c.k AND e.d < 2"
     assert sorted(rows(w, sql), key=repr) == [(1, 1.5), (1, 1.5), (2, None), (None, None)]
+
+
+def test_an_outer_join_in_parentheses_keeps_rows_of_its_own_sources_only(w: weir.Weir) -> None:
+    a, t = "(SELECT k FROM s WHERE k = 3 AND g = 'a') a", "(SELECT k, x FROM t WHERE k > 1) t"
+    full = f"({t} FULL JOIN (SELECT k, b AS y FROM s WHERE k = 3 AND g IS NULL) y USING (k))"
+    for joined in (f"{a} JOIN {full} USING (k)", f"{full} JOIN {a} USING (k)"):
+        assert rows(w, f"SELECT a.k, x, y FROM {joined}") == [(3, None, 20)]
+    for between in (", ", " CROSS JOIN "):
+        found = rows(w, f"SELECT a.k, x, y FROM {a}{between}{full}")
+        assert sorted(found, key=repr) == [(3, 3.0, None), (3, None, 20), (3, None, None)]
+    for kind in ("FULL JOIN", "RIGHT OUTER JOIN", "NATURAL LEFT JOIN"):
+        with pytest.raises(RegisterError, match=r"JOIN behind a comma is not part of the language, line 1, column 24"):
+            w.register(f"SELECT 1 FROM s a, t b {kind} t c ON b.k = c.k")
 
 
 def test_on_in_parentheses_does_not_see_sources_outside_of_them(w: weir.Weir) -> None:

@@ -370,7 +370,7 @@ def _select_sql(node: Node, names: Names, hidden: int) -> str:
     parts = ["SELECT DISTINCT" if distinct else "SELECT", _columns_text(shown, names)]
     inputs_, conditions = _from_parts(body.child)
     if inputs_ != (nodes.OneRow(),):
-        parts += ["FROM", ", ".join(_source_text(s, names) for s in inputs_)]
+        parts += ["FROM", ", ".join(_source_texts(inputs_, names))]
     if conditions:
         parts += ["WHERE", _text(conditions[0] if len(conditions) == 1 else nodes.And(conditions), names)[0]]
     if isinstance(body, nodes.GroupBy):
@@ -423,6 +423,16 @@ def _from_parts(node: Node) -> tuple[tuple[Node, ...], tuple[Expression, ...]]:
     return (node,), ()
 
 
+def _source_texts(inputs: Sequence[Node], names: Names) -> list[str]:
+    """Sources one behind the other; an outer join that is not the first is of its own sources, not of all before it."""
+    first, *others = inputs
+    listed = [_source_text(first, names)]
+    for node in others:
+        text = _source_text(node, names)
+        listed.append(f"({text})" if isinstance(node, nodes.OuterJoin) else text)
+    return listed
+
+
 def _source_text(node: Node, names: Names) -> str:
     """One item of FROM: a source, or a chain of outer joins."""
     if isinstance(node, nodes.Scan):
@@ -437,7 +447,7 @@ def _source_text(node: Node, names: Names) -> str:
         on = "TRUE" if node.predicate is None else _text(node.predicate, names)[0]
         return f"{left} {word} JOIN {right} ON {on}"
     assert isinstance(node, nodes.Join), "FROM has sources and joins"
-    first, *between, last = (_source_text(c, names) for c in node.children)
+    first, *between, last = _source_texts(node.children, names)
     on = "" if node.predicate is None else f" ON {_text(node.predicate, names)[0]}"
     return " CROSS JOIN ".join([first, *between]) + f" {'JOIN' if on else 'CROSS JOIN'} {last}{on}"
 

@@ -334,12 +334,21 @@ class Expressions:
             return Param(name, given)
         return Param(name, NULL if wanted is None else types.slot_type(wanted))
 
+    def _interval_start(self, node: exp.Interval) -> int | None:
+        """Where an interval stands; its number and its unit carry no position."""
+        own = start_of(node)
+        count = node.this
+        if own is None and isinstance(count, exp.Literal):
+            found = re.search(rf"\bINTERVAL\b\W*{re.escape(count.name)}", self.text, re.IGNORECASE)
+            own = None if found is None else found.start()
+        return self._start(node) if own is None else own
+
     def _interval(self, node: exp.Expr, _wanted: DataType | None) -> Expression:
         assert isinstance(node, exp.Interval)
         count, unit_node = node.this, node.args.get("unit")
         while isinstance(count, exp.Paren):
             count = count.this
-        start = self._start(node)
+        start = self._interval_start(node)
         if isinstance(count, exp.Placeholder) and unit_node is not None:
             return Param(count.name, INTERVAL, read_unit(self.text, unit_node.name, start))
         sign = ""

@@ -47,9 +47,9 @@ REFUSED_NODES: dict[str, tuple[str, str]] = {
 # Clauses, by sqlglot's argument name.
 REFUSED_CLAUSES: dict[str, tuple[str, str]] = {
     "order": ("ORDER BY", "an answer is a bag of rows; sort it after fetch"),
-    "sort": ("SORT BY", "an answer is a bag of rows; sort it after fetch"),
-    "cluster": ("CLUSTER BY", "an answer is a bag of rows"),
-    "distribute": ("DISTRIBUTE BY", "an answer is a bag of rows"),
+    "sort": ("SORT BY", "use ORDER BY"),
+    "cluster": ("CLUSTER BY", "use ORDER BY"),
+    "distribute": ("DISTRIBUTE BY", "leave it out"),
     "limit": ("LIMIT", "cut the answer after fetch, or use a window: trade [ROWS 100]"),
     "offset": ("OFFSET", "cut the answer after fetch"),
     "with_": ("WITH", "write the query without common table expressions"),
@@ -58,7 +58,8 @@ REFUSED_CLAUSES: dict[str, tuple[str, str]] = {
     "hint": ("a hint", "leave it out"),
     "into": ("INTO", "fetch the answer instead"),
     "sample": ("TABLESAMPLE", ""),
-    "pivots": ("PIVOT", "use GROUP BY"),
+    "pivots": ("PIVOT", "use GROUP BY, and FILTER for each value"),
+    "unpivots": ("UNPIVOT", "use UNION ALL, one query for each column"),
     "match": ("MATCH_RECOGNIZE", ""),
     "kind": ("SELECT AS STRUCT", ""),
     "prewhere": ("PREWHERE", "use WHERE"),

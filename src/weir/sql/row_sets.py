@@ -187,8 +187,22 @@ def _aggregated_rows(e: Expressions, around: _Around, over: bool) -> Expression:
         raise e.fail(f"{said}(DISTINCT x) is ordered by x alone", around.order or around.call, "leave DISTINCT out")
     if around.order is not None and function.name != "listagg":
         raise e.fail(f"{said}() takes no WITHIN GROUP", around.order, "leave it out")
+    if not over:
+        _check_own(e, said, [*args, *(() if condition is None else (condition,)), *order], around.call)
     found = Aggregate(function.name, args, distinct, type_, condition, order, directions, parameter)
     return _ordered_by_time(e, found) if function.in_order and not distinct and not over else found
+
+
+def _check_own(e: Expressions, said: str, parts: Sequence[Expression], node: exp.Expr) -> None:
+    """In a subquery an aggregate of columns of the query around it alone is of that query's rows in some databases."""
+    own = {s.scan.source for s in e.scope.sources}
+    read = {p.source for part in parts for p in walk(part) if isinstance(p, ColumnRef)}
+    if e.scope.outer is not None and read and not read & own:
+        raise e.fail(
+            f"{said}() is over columns of the query around the subquery alone",
+            node,
+            "databases differ in whose rows these are: use a column of the subquery too",
+        )
 
 
 def _counted_rows(e: Expressions, around: _Around, row: exp.Tuple, distinct: bool) -> Expression:

@@ -30,7 +30,7 @@ _NO_ALIAS = words(
 # Words that open a clause which sqlglot reads and no query here may have.
 _CLAUSES = {
     "PIVOT": "pivots",
-    "UNPIVOT": "pivots",
+    "UNPIVOT": "unpivots",
     "TABLESAMPLE": "sample",
     "INTO": "into",
     "CONNECT": "connect",
@@ -91,8 +91,11 @@ class _Grammar(Values):
             if not self.take("ALL"):
                 self.take("DISTINCT")
             self._term()
-        if self.take("ORDER", "BY") and not self.take("ALL"):
-            self.commas(self.sort_item)
+        if self.take("ORDER", "BY"):
+            if self.take("ALL"):
+                self.direction()
+            else:
+                self.commas(self.sort_item)
         if self.take("SORT", "BY"):
             self.commas(self.sort_item)
         if self.take("WINDOW"):
@@ -137,7 +140,10 @@ class _Grammar(Values):
             raise self.unreadable(message="SELECT lists no columns", hint="write SELECT *")
         self.commas(self.named_expression)
         if self.take("FROM"):
-            self.commas(self._relation)
+            self._relation()
+            while self.take(","):
+                self._source()
+                self._joins(behind_comma=True)
             while self.take("LATERAL", "VIEW"):
                 self._view()
         if self.take("WHERE"):
@@ -198,8 +204,15 @@ class _Grammar(Values):
         self._source()
         self._joins()
 
-    def _joins(self) -> None:
-        while self._joined():
+    def _joins(self, *, behind_comma: bool = False) -> None:
+        while True:
+            if behind_comma and self.word() in ("NATURAL", "RIGHT", "FULL") and self.word(1) != ".":
+                raise self.unreadable(
+                    message=f"a {self.word()} JOIN behind a comma is not part of the language",
+                    hint="databases differ in whether the comma comes first: write CROSS JOIN, or parentheses",
+                )
+            if not self._joined():
+                return
             self._source()
             if self.word() == "MATCH_CONDITION" and self.word(1) == "(":
                 self.advance()

@@ -63,6 +63,9 @@ class Values(Reader):
 
     def sort_item(self) -> None:
         self.expression()
+        self.direction()
+
+    def direction(self) -> None:
         if not self.take("ASC"):
             self.take("DESC")
         if self.take("NULLS") and not (self.take("FIRST") or self.take("LAST")):
