@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := tests/answer/test_oracle.py tests/answer/test_join_oracle.py tests/answer/test_mixed_oracle.py \
 	tests/answer/test_wide_oracle.py tests/answer/test_finish_sweep.py tests/answer/test_table_oracle.py
-SIDE_BY_SIDE := -n 2 --dist loadfile  # tests of one file stay together: some count what the others compared
+# Tests of one file stay together: some count what the others compared. Who runs what is said in tests/conftest.py.
+SIDE_BY_SIDE := --dist loadfile -n
 
 # Whether somebody asked for a Python that the environment is not of.
 VERSION := import sys; print(*sys.version_info[:2])
@@ -40,21 +41,19 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Linters run while kernels are compiled. Tests that kill processes or set up machines mostly wait: they run beside the
-# others, and report at the end.
+# Linters run while kernels are compiled. Tests that kill processes or set up machines mostly wait: two cores have work
+# for three workers.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory lint > .waiting.log 2>&1 & linted=$$!; \
 	$(BIN)/python -m weir.index.warm; \
-	wait $$linted; clean=$$?; cat .waiting.log; exit $$clean
-	@$(BIN)/python -m pytest -m "(crash or machine) and not soak" > .waiting.log 2>&1 & waiting=$$!; \
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (crash or machine or soak)"; rest=$$?; \
-	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))
+	wait $$linted; clean=$$?; cat .waiting.log; rm -f .waiting.log; exit $$clean
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3 -m "not soak"
 
 # Whether a change is right: all tests that are short and need no Spark; linters run beside them, and report at the end.
 quick: $(STAMP)
 	@$(MAKE) --no-print-directory lint > .waiting.log 2>&1 & waiting=$$!; \
 	$(BIN)/python -m weir.index.warm; \
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (crash or machine or soak or spark or slow)"; rest=$$?; \
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not (crash or machine or soak or spark or slow)"; rest=$$?; \
 	wait $$waiting; waited=$$?; cat .waiting.log; rm -f .waiting.log; exit $$((rest + waited))
 
 soak: $(STAMP)

@@ -64,7 +64,7 @@ class Wish:
         """For the oracle, which is asked after every batch."""
         return _parsed(self.text)
 
-    @property
+    @cached_property
     def sources(self) -> int:
         return sum(1 for _ in self.parsed.ast.find_all(exp.Table))
 

@@ -323,7 +323,8 @@ class Weir:
     def _register(self, sql: str, params: pa.Table | None) -> Queries:
         if params is not None and not params.num_rows:
             raise RegisterError("there are no rows of parameters, expected one for each query")
-        planned = plan_registration(sql, params, self.catalog, self.settings)
+        catalog = self.catalog
+        planned = plan_registration(sql, params, catalog, self.settings)
         constants = constants_table(planned, params)
         checked = planned.check(constants)
         self._library.check_quota(planned, checked)
@@ -335,7 +336,7 @@ class Weir:
             planned.channels,
             self.catalog_log.count(),
         )
-        self._library.remember(group, checked)
+        self._library.remember(group, planned, checked, catalog)
         return Queries(self, group.first_id, group.count)
 
     def query(self, id: int) -> Query:

@@ -73,7 +73,7 @@ def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) 
             assert differ(one, two) is None
 
 
-@pytest.mark.parametrize("seed", few_are_quick(range(200, 204), quick=0, tested=2))
+@pytest.mark.parametrize("seed", few_are_quick(range(200, 204), quick=0, tested=1))
 def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> None:
     """Disorder stays within keep, so the last answers do not depend on where batches end."""
     last = []

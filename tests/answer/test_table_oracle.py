@@ -17,11 +17,22 @@ BATCHES = 7
 compared: dict[int, tuple[int, int]] = {}
 
 
-@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=0 if SOAK else 1))
+def test_a_few_answers_equal_the_oracle(tmp_path: Path) -> None:
+    """What `make quick` looks at; `test_answers_over_tables_equal_the_oracle` does the same for longer."""
+    played = play(tmp_path, 7002, batches=4)
+    assert played.filled > 15
+
+
+@pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=0))
 def test_answers_over_tables_equal_the_oracle(tmp_path: Path, seed: int) -> None:
-    played = TableScenario(tmp_path, seed, slices=1 + seed % 3)
+    played = play(tmp_path, seed, BATCHES)
+    compared[seed] = played.compared, played.filled
+
+
+def play(folder: Path, seed: int, batches: int) -> TableScenario:
+    played = TableScenario(folder, seed, slices=1 + seed % 3)
     asked = []
-    for _ in range(BATCHES):
+    for _ in range(batches):
         asked += [played.ask() for _ in range(4)]
         for _ in range(played.dice.randint(0, 4)):
             played.change()
@@ -29,7 +40,7 @@ def test_answers_over_tables_equal_the_oracle(tmp_path: Path, seed: int) -> None
         played.batch()
         for one in asked:
             played.compare(one)
-    compared[seed] = played.compared, played.filled
+    return played
 
 
 def test_enough_was_compared() -> None:

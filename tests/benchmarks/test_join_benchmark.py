@@ -77,7 +77,7 @@ def test_scan_and_weir_find_what_the_definition_says(name: str, seed: int) -> No
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["spark-nested", "spark-binned"])
+@pytest.mark.parametrize("name", [pytest.param("spark-nested", marks=pytest.mark.soak), "spark-binned"])
 def test_spark_finds_what_the_definition_says(spark: SparkSession, name: str) -> None:
     for workload in (w3_broad(300, 50, 2, rows=20_000), w3_even(300, 50, 20.0, 2, rows=20_000)):
         assert joins.load_join(name).prepare(workload)(40) == joined_rows(workload, 40) > 0

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from benchmarks.workloads import w2
 from weir.index import jit
 from weir.index.box_tables import BoxTable
 from weir.index.jit import KERNELS, kernel
+from weir.index.meeting.lean import thin
 from weir.index.strategies import STRATEGIES
 from weir.index.warm import warm
 
@@ -169,3 +171,17 @@ def test_bounds_checks_reach_the_kernels_and_have_their_own_folder(tmp_path: Pat
     assert runs[0].returncode == 0, runs[0].stderr
     assert "IndexError" in runs[1].stderr
     assert runs[1].stdout.strip() == runs[0].stdout.strip() + "-boundscheck"
+
+
+@compiled_only
+def test_a_thin_kernel_is_for_kernels() -> None:
+    """It has no entry for Python, and a call from there without this error would end the process."""
+
+    def one_more(number: int) -> int:
+        return number + 1
+
+    made = thin(one_more)
+    KERNELS.remove(made)
+    with pytest.raises(TypeError, match="one_more is called by kernels only"):
+        made(1)
+    assert numba.njit(lambda number: made(number) + made(number))(3) == 8

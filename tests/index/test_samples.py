@@ -12,6 +12,7 @@ from benchmarks.workloads import w2
 from tests.index.random_tables import Case, draw
 from tests.index.test_grid import candidates, layout_of, table_of
 from tests.index.test_strategies import SCALE, SEEDS, check_against_twin
+from tests.marks import few_are_quick
 from weir.index import access, digests, grid, lifts, ranks, samples
 from weir.index.box_tables import BoxTable
 from weir.index.grid import GridIndex
@@ -56,7 +57,7 @@ def any_size_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("any_size_is_measured")
 @pytest.mark.parametrize("name", list(STRATEGIES))
-@pytest.mark.parametrize("seed", list(SEEDS)[::3])
+@pytest.mark.parametrize("seed", few_are_quick(list(SEEDS)[::3], quick=3))
 def test_answers_do_not_depend_on_the_sample(name: str, seed: int) -> None:
     case = draw(seed, SCALE)
     for kind, sample in kinds_of_samples(case, seed).items():

@@ -13,6 +13,7 @@ import pytest
 
 import weir
 from tests.generators import START_US
+from tests.marks import few_are_quick
 from weir.index import jit, warm
 from weir.index.strategies import STRATEGIES
 from weir.index.warm import KINDS
@@ -34,6 +35,7 @@ NEEDED = {
     "many": ([MANY], {"grid", "many"}),
     "all": ([SELECTION, JOIN, BAND, MANY], {"grid", "joins", "pairs", "windows", "bands", "partial", "many"}),
 }
+ALONE = sorted(NEEDED.keys() - {"all", "selections", "joins"})  # what they need is part of what all need
 
 compiled_only = pytest.mark.skipif(bool(jit.config.DISABLE_JIT), reason="kernels are plain functions here")
 
@@ -81,8 +83,7 @@ def test_queries_need_the_kernels_of_their_kinds(of: str, tmp_path: Path) -> Non
 
 
 @compiled_only
-@pytest.mark.slow
-@pytest.mark.parametrize("of", NEEDED)
+@pytest.mark.parametrize("of", few_are_quick(["all", "selections", "joins", *ALONE], quick=0, tested=3))
 def test_nothing_is_compiled_after_its_kinds_are_warm(of: str, tmp_path: Path) -> None:
     """In a process of its own, where nobody has called a kernel before."""
     if os.environ.get("WEIR_WARMED") != of:

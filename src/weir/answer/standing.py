@@ -15,12 +15,12 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.schema import DataType, Kind
+from weir.algebra.schema import Catalog, DataType, Kind
 from weir.answer.fetch import Standing, StandingCore
 from weir.boxes.attributes import too_many_residuals
 from weir.errors import QueryError, RegisterError, StoreError
 from weir.families.contract import Checked
-from weir.plan.registration import Planned, constant_value, stored_shape
+from weir.plan.registration import Planned, Registration, constant_value, stored_shape
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog
 from weir.store.matches import CHANNEL
@@ -28,6 +28,7 @@ from weir.store.registry import GroupRef, Registry
 from weir.store.state import State
 
 TOO_MUCH = "it matches too much to be kept"
+_REMEMBERED_MAX = 1_000  # shapes, of some 10 kB each
 _NO_LIMITS = Settings(boxes_per_query_max=1 << 30, residuals_per_stream_max=1 << 30)
 _SLOT = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|:c(\d+)\b")  # or something quoted, which is left alone
 _UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
@@ -91,8 +92,13 @@ class Library:
         if checked.residuals:
             self._check_residuals(planned, checked)
 
-    def remember(self, group: GroupRef, checked: Checked) -> None:
-        """Count a group that was just registered, so that the next registration need not check it again."""
+    def remember(self, group: GroupRef, registered: Registration, checked: Checked, catalog: Catalog) -> None:
+        """Count a group that was just registered, so that the next registration need not check it again.
+
+        How its shape is run is known as well; with more shapes than a few, whoever asks for one plans it.
+        """
+        if registered.stored is not None and len(self._shapes) < _REMEMBERED_MAX:
+            self._shapes.setdefault((group.shape_text, group.types, catalog.changes), registered.stored)
         with self._counting:
             groups = self.registry.groups()
             if checked.residuals and self._counted < len(groups) and groups[self._counted] is group:

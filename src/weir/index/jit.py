@@ -20,6 +20,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -34,6 +35,8 @@ Scalar = Any  # a number inside a kernel, whose machine type Numba infers
 config: Any = numba.core.config  # its settings are made at run time from the environment
 
 KERNELS: list[Any] = []  # all compiled functions, in the order of their definition
+# Nobody calls a kernel from C, and an entry for C is as much to compile as one for Python.
+_njit: Any = partial(cast(Any, numba.njit), nogil=True, no_cfunc_wrapper=True)
 _UNUSED_DAYS_MAX = 30  # cache folders of source texts that nobody ran for this long are removed
 
 
@@ -88,12 +91,12 @@ def kernel(function: F) -> F:
 def _compiled(function: Callable[..., Any]) -> Any:
     folder = cache_folder()
     if folder is None:
-        return numba.njit(cache=False, nogil=True)(function)
+        return _njit(cache=False)(function)
     # Numba decides on the place of a function's cache while it decorates, so the setting is needed only
     # here; other users of Numba in this process keep theirs.
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        return numba.njit(cache=True, nogil=True)(function)
+        return _njit(cache=True)(function)
     finally:
         config.CACHE_DIR = before

@@ -154,7 +154,8 @@ def _search(
     written = 0
     n_attributes, n_events = keys.shape
     while event < n_events:
-        counters[:] = f.needed
+        for k in range(len(counters)):  # a slice that is assigned takes Numba twice as long as all of this kernel
+            counters[k] = f.needed[k]
         n_hits: Scalar = np.int64(0)
         for box in f.free_boxes:
             hits[n_hits] = box

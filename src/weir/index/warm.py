@@ -6,9 +6,10 @@ which). Of each kind a small sample is built and searched in every way, within b
 is compiled (or loaded from its cache) for exactly the argument types that real tables give it; a test holds that
 nothing is compiled later.
 
-`ready` (or `python -m weir.index.warm`) compiles what is missing from the cache on disk: a process for each kind, as
-many at a time as there are cores. A mark beside the cached kernels says that a kind is whole, for this machine's
-processor and this Python and Numba. Without a cache folder nothing can be passed on, so nothing is done ahead.
+`ready` (or `python -m weir.index.warm`, for all kinds) compiles what is missing from the cache on disk: a process for
+each kind, as many at a time as there are cores. A mark beside the cached kernels says that a kind is whole, for this
+machine's processor and this Python and Numba. Without a cache folder nothing can be passed on, so nothing is done
+ahead.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane
 from weir.index.samples import Sample
 from weir.index.strategies import STRATEGIES, Choosing
+from weir.index.trees.grid_file import GridFileIndex
 from weir.index.trees.partial_index import PartialIndex
+from weir.index.trees.rtree import TreeIndex
 from weir.index.windows.window_index import WindowIndex
 from weir.index.windows.window_layout import Ages
 
@@ -104,7 +107,7 @@ def ready_kinds() -> list[str]:
 
 
 def _missing(kinds: Collection[str]) -> list[str]:
-    return [kind for kind in KINDS if kind in kinds and not _mark(kind).exists()]
+    return [kind for kind in (*KINDS, *OTHERS) if kind in kinds and not _mark(kind).exists()]
 
 
 def _mark(kind: str) -> Path:
@@ -334,6 +337,31 @@ def _warm_many() -> None:
     _warm_strings()
 
 
+def _warm_changed() -> None:
+    """Put boxes into trees, and take them out again."""
+    table, keys = _sample()
+    muted = np.zeros(_BOXES, dtype=np.uint8)
+    for strategy in (TreeIndex, GridFileIndex):
+        index = strategy.build(table, _BOXES, len(keys))
+        index.insert(table)
+        index.delete(np.arange(2 * _BOXES, dtype=np.int32))
+        index.insert(table)
+        index.search(keys, muted, _BOXES * keys.shape[1])
+
+
+def _warm_cycles() -> None:
+    """Say what strategies of joins and of bands cost, and count it."""
+    box = np.arange(_PAIRED, dtype=np.int64)
+    plane = Plane(box, box + _WIDTH, box, box + _WIDTH)
+    partners = build_partners(box % 9, box)
+    meeting = plain_meeting(box[:20], *locate(partners, box[:20] % 9), partners.values)
+    begin, end = np.zeros(20, dtype=np.int64), np.full(20, _PAIRED, dtype=np.int64)
+    band = band_meeting(box[:20], box[:20], begin, end, make_run(box, False, is_one=True))
+    for index, of in ((JoinIndex.build(plane), meeting), (BandIndex.build(plane, is_double=False), band)):
+        index.estimates(of)
+        index.cycles(of, index.strategies[0])
+
+
 # What compiles longest comes first.
 KINDS: dict[str, Callable[[], None]] = {
     "joins": _warm_joins,
@@ -344,14 +372,16 @@ KINDS: dict[str, Callable[[], None]] = {
     "partial": _warm_partial,
     "many": _warm_many,
 }
+# What no weir needs: what is asked of indexes when strategies are measured, and of trees that change.
+OTHERS: dict[str, Callable[[], None]] = {"changed": _warm_changed, "cycles": _warm_cycles}
 
 
 def main(kinds: Sequence[str]) -> None:
     """Compile these kinds in this process, and mark them; without any, have all kinds ready and say how it goes."""
     if not kinds:
-        ready(KINDS, lambda line: print(line, flush=True))
+        ready([*KINDS, *OTHERS], lambda line: print(line, flush=True))
     for kind in kinds:
-        KINDS[kind]()
+        (KINDS | OTHERS)[kind]()
         if cache_folder() is not None:
             _mark(kind).touch()
 

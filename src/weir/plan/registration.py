@@ -67,6 +67,7 @@ class Registration(Planned):
     """
 
     shape: Shape
+    stored: Planned | None  # the shape as whoever reads the registry plans it; None: its text was not read for this
     streams: Mapping[str, Stream]  # that it reads, by lower-case name
     settings: Settings
 
@@ -101,7 +102,8 @@ def plan_registration(
             raise RegisterError(f"parameter ':{name}' has no value", hint="pass params={...}, or use register_many")
     query = lower(parsed, catalog, {n: t for n, t in given.items() if t is not None})
     shape = shape_of(query)
-    if not is_plain(query.root):  # whoever reads the registry takes apart what the text says
+    is_read = not is_plain(query.root)
+    if is_read:  # whoever reads the registry takes apart what the text says
         shape = replace(shape, query=lower_shape(shape.text, shape.types, catalog, settings))
     classified = classify(shape.query, catalog, settings, refuse=False)
     if refuse:
@@ -109,7 +111,8 @@ def plan_registration(
             raise refused(query, classified.refusals)
         check_windows(query, catalog, settings)
     streams = {s.relation.lower(): catalog.streams[s.relation.lower()] for s in query.sources if not s.is_table}
-    return Registration(query, classified, shape, streams, settings)
+    stored = Planned(shape.query, classified) if is_read else None
+    return Registration(query, classified, shape, stored, streams, settings)
 
 
 def stored_shape(text: str, types: Sequence[DataType], catalog: Catalog, settings: Settings) -> Planned:

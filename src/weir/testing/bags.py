@@ -45,8 +45,10 @@ def differ(
             types = f"{expected.schema.field(i).type}, got {got.schema.field(i).type}"
             return f"column {i} ({expected.column_names[i]}): expected {types}"
     in_order, got_in_order = (_tuples(t, lists_are_bags) for t in (expected, got))
+    if in_order == got_in_order:
+        return None
     wanted, found = Counter(in_order), Counter(got_in_order)
-    if wanted == found and not (ordered and in_order != got_in_order):
+    if not ordered and dict.__eq__(wanted, found):  # none is counted as 0, and Counter compares slowly
         return None
     doubles = {
         i: (room or {}).get(i, 0.0)

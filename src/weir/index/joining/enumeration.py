@@ -174,10 +174,17 @@ def _walk_together(of: Pairing, boxes: Int32s, event: Scalar, counting: Scalar, 
 
 @kernel
 def _sort_stretches(stretches: Int64s, n: Scalar) -> None:
-    """Order the columns by where they begin. Boxes of a slot often come in that order already."""
+    """Order the columns by where they begin; the fourth row is room. Boxes of a slot often come in that order already.
+
+    Loops, because Numba takes a second to compile an assigned slice.
+    """
     if n > _FEW_MAX:
         order = np.argsort(stretches[0, :n])
-        stretches[:, :n] = stretches[:, :n][:, order]
+        for row in range(3):
+            for i in range(n):
+                stretches[3, i] = stretches[row, order[i]]
+            for i in range(n):
+                stretches[row, i] = stretches[3, i]
         return
     for i in range(1, n):
         low, high, box = stretches[0, i], stretches[1, i], stretches[2, i]

@@ -26,7 +26,7 @@ from weir.index.histograms import Floats
 from weir.index.jit import Scalar, config
 from weir.index.meeting.index_contract import AUTO, Found, Listed, Meeting, PairFinder, Tuning
 from weir.index.meeting.instructions import cycles
-from weir.index.meeting.lean import lean, thin
+from weir.index.meeting.lean import THIN, lean, thin
 from weir.index.meeting.planes import Plane
 from weir.index.meeting.scratch import OUTPUT_SLACK, Scratch, make_scratch, write_sorted
 
@@ -93,21 +93,40 @@ def estimate(search: Any, events: Events, scratch: Scratch, event: Scalar) -> No
 
 
 def _chain(kernels: tuple[Kernel, ...]) -> Kernel:
-    """`stab` for these rows; each link passes on what is not its own."""
-    first = kernels[0]
-    if len(kernels) == 1:
+    """`stab` for these rows. A link asks for three rows and passes on what is none of them.
 
-        def last_link(search: Any, events: Any, strategy: Any, scratch: Any, event: Any) -> Any:
+    Each link is compiled with all that follow it, so a link a row would be compiled in quadratic time.
+    """
+    first, second, third = (*kernels, *kernels, *kernels)[:3]
+
+    def one(search: Any, events: Any, strategy: Any, scratch: Any, event: Any) -> Any:
+        return first(search, events, scratch, event)
+
+    def two(search: Any, events: Any, strategy: Any, scratch: Any, event: Any) -> Any:
+        if strategy == 0:
             return first(search, events, scratch, event)
+        return second(search, events, scratch, event)
 
-        return last_link
-    others: Any = numba.njit(_chain(kernels[1:]))
-    others.targetoptions |= {"_nrt": False, "forceinline": True}
+    def three(search: Any, events: Any, strategy: Any, scratch: Any, event: Any) -> Any:
+        if strategy == 0:
+            return first(search, events, scratch, event)
+        if strategy == 1:
+            return second(search, events, scratch, event)
+        return third(search, events, scratch, event)
+
+    if len(kernels) <= 3:
+        return (one, two, three)[len(kernels) - 1]
+    others: Any = numba.njit(_chain(kernels[3:]))
+    others.targetoptions |= {"_nrt": False, "no_cfunc_wrapper": True, **THIN}
 
     def link(search: Any, events: Any, strategy: Any, scratch: Any, event: Any) -> Any:
         if strategy == 0:
             return first(search, events, scratch, event)
-        return others(search, events, strategy - 1, scratch, event)
+        if strategy == 1:
+            return second(search, events, scratch, event)
+        if strategy == 2:
+            return third(search, events, scratch, event)
+        return others(search, events, strategy - 3, scratch, event)
 
     return link
 

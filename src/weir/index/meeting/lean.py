@@ -7,7 +7,8 @@ while it runs. Everything else is as in `weir.index.jit`.
 
 A tuple is passed by value, array by array, so a call with a whole index among its arguments costs as much as finding a
 few boxes. What only takes such tuples apart is *thin*: it is made part of whoever calls it. Long loops are not, because
-what has too many of them is compiled badly.
+what has too many of them is compiled badly. A thin kernel is called by kernels only: to compile the way in from Python,
+which takes such tuples apart as well, would take longer than to compile what it does.
 
 Invariant: a lean kernel allocates nothing; Numba refuses to compile one that does.
 """
@@ -17,9 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from numba.core.registry import CPUDispatcher
+
 from weir.index.jit import config, kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+THIN = {"forceinline": True, "no_cpython_wrapper": True}
 
 
 def lean(function: F) -> F:
@@ -32,8 +37,16 @@ def lean(function: F) -> F:
 
 
 def thin(function: F) -> F:
-    """`lean` for a function whose call would cost more than what it does."""
+    """`lean` for a function whose call would cost more than what it does; only kernels can call it."""
     compiled = lean(function)
     if not config.DISABLE_JIT:
-        cast(Any, compiled).targetoptions["forceinline"] = True
+        cast(Any, compiled).targetoptions |= THIN
+        cast(Any, compiled).__class__ = _Within
     return compiled
+
+
+class _Within(CPUDispatcher):
+    """A compiled function without an entry for Python: to call it from there would end the process."""
+
+    def __call__(self, *arguments: object) -> object:
+        raise TypeError(f"{self.py_func.__name__} is called by kernels only")

@@ -121,7 +121,9 @@ def _cut_regions(lo: Int32s, hi: Int32s, cuts: Cuts, turn: Int64s) -> Scalar:
                         middle += 1
             cuts.lower[r], cuts.upper[r] = count, count + 1
             for half in range(2):
-                cuts.regions[count + half] = cuts.regions[r]
+                for at in range(n_dims):
+                    for edge in range(2):
+                        cuts.regions[count + half, at, edge] = cuts.regions[r, at, edge]
                 turn[count + half] = (dim + 1) % n_dims if n_dims else 0
             cuts.begin[count], cuts.end[count] = begin, middle
             cuts.begin[count + 1], cuts.end[count + 1] = middle, end
