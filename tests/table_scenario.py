@@ -9,6 +9,8 @@ moment, and `changes` since the batch before is held against both answers.
 from __future__ import annotations
 
 import random
+import re
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +23,10 @@ from tests.oracle.plain_tables import Change, table_at, versions_of
 from tests.tables import instant
 from weir.algebra.schema import ENDLESS_US, TIMESTAMP, Catalog, Column, Table
 from weir.handles import Query
+from weir.store.core_runs import compact
+from weir.store.ledger import Ledger
 from weir.store.row_files import arrow_schema
+from weir.store.state import State
 from weir.testing import answer, differ
 from weir.testing.direct import DirectWeir
 
@@ -63,8 +68,10 @@ class TableScenario:
 
     def __post_init__(self) -> None:
         self.dice = random.Random(f"tables {self.seed}")
-        self.weir = weir.open(self.place)
-        dice, w = self.dice, self.weir
+        dice = self.dice
+        # Some lives have little room, so that queries are demoted and answered from rows.
+        settings = {"pairs_per_batch_max": dice.choice([4, 20])} if dice.random() < 0.25 else None
+        w = self.weir = weir.open(self.place, settings=settings)
         for name, columns in STREAMS.items():
             w.stream(name, columns, time="ts", keep=dice.choice(["forever", "40 seconds"]), future="forever")
         self.tables = [
@@ -77,9 +84,10 @@ class TableScenario:
                 retroactive=dice.random() < 0.4,
             ),
         ]
-        self.direct = DirectWeir(w, slices=self.slices, wall_us=10**15, takes_pushes=True)
+        self.direct = self._driver()
         self.rows: dict[str, list[Row]] = {name: [] for name in STREAMS}
         self.changes: dict[str, list[Change]] = {t.name: [] for t in self.tables}
+        self.texts: list[tuple[str, str]] = []  # of all queries, as they are registered and as DuckDB is asked
         self.batches = 0
         self.now_us: int | None = None
         versions = {
@@ -137,14 +145,54 @@ class TableScenario:
     def batch(self) -> None:
         self.now_us = self.direct.batch({}).now_us
         self.batches += 1
+        self._keep_house()
+
+    def _keep_house(self) -> None:
+        """What may happen to a weir between batches, and changes no answer."""
+        happens = self.dice.choice(
+            ["nothing", "nothing", "nothing", "compact", "restart", "no cache", "vacuum", "retry"]
+        )
+        self.forms[happens] += 1
+        if happens == "compact":
+            state, registry = State(), self.weir.registry
+            state.refresh(Ledger(self.weir.files))
+            registry.refresh()
+            for channel in sorted({channel for group in registry.groups() for channel in group.channels}):
+                compact(self.weir.files, state, channel)
+        elif happens == "restart":
+            self.direct = self._driver()
+        elif happens == "no cache":
+            shutil.rmtree(self.place / "cache", ignore_errors=True)
+        elif happens == "vacuum":
+            self.weir.vacuum()
+        elif happens == "retry":
+            listed = self.weir.queries()
+            demoted = listed.filter(listed["demoted"])["id"].to_pylist()
+            if demoted:
+                self.weir.retry(demoted)
+
+    def _driver(self) -> DirectWeir:
+        return DirectWeir(self.weir, slices=self.slices, wall_us=10**15, takes_pushes=True)
 
     # Queries.
 
     def ask(self) -> Asked:
-        text, to_oracle = Phrases(self.dice, self.tables).query(self.forms)
+        text, to_oracle = self._again() or Phrases(self.dice, self.tables).query(self.forms)
+        self.texts.append((text, to_oracle))
         asked = Asked(text, to_oracle)
         asked.query = self.weir.register(text)
         return asked
+
+    def _again(self) -> tuple[str, str] | None:
+        """Now and then a query of before with a window of another length, so that families have several queries."""
+        if not self.texts or self.dice.random() < 0.7:
+            return None
+        whole = f"BEGIN NOW - INTERVAL {self.dice.choice([5, 15, 25])} SECONDS END NOW"
+        text, to_oracle = (
+            re.sub(r"BEGIN NOW - INTERVAL \d+ SECONDS END NOW(?=[^\]]*$)", whole, one)
+            for one in self.dice.choice(self.texts)
+        )
+        return text, to_oracle
 
     def expected(self, asked: Asked, tau_us: int) -> pa.Table:
         rows = {
@@ -236,8 +284,10 @@ class Phrases:
             alias, table = dice.choice(list(of_tables.items()))
             conditions.append(f"s0.a {dice.choice(['<', '>='])} {alias}.{'w' if table.name == 'u' else 'm'}")
         window = "" if dice.random() < 0.4 else f" BEGIN NOW - INTERVAL {dice.choice([5, 15, 30])} SECONDS END NOW"
-        if window and dice.random() < 0.2:
-            window = window.replace("END NOW", "END NOW - INTERVAL 2 SECONDS")
+        if window and dice.random() < 0.25:
+            window = window.replace(
+                "END NOW", dice.choice(["END NOW - INTERVAL 2 SECONDS", "END NOW + INTERVAL 7 SECONDS"])
+            )
         kind = dice.choice(["plain", "plain", "plain", "group", "left", "distinct", "exists"])
         forms[kind] += 1
         return self._texts(kind, aliases, of_tables, links, conditions, window)
@@ -268,7 +318,11 @@ class Phrases:
         time = newest[0] if len(newest) == 1 else f"greatest({', '.join(newest)})"
         dated = {a: f"{a}.vf <= {time} AND {time} < {a}.vt" for a, t in tables.items() if not t.retroactive}
         names = {a: t.name if t.retroactive else f"{t.name}_all" for a, t in tables.items()}
-        own = [f"{name} {a}" for a, name in streams.items()]
+        windows = [""] * 10 + [" [RANGE 20 SECONDS]", " [ROWS 6]"]
+        windows += [
+            f" [BEGIN NOW - INTERVAL 15 SECONDS END NOW {end} SECONDS]" for end in ("- INTERVAL 2", "+ INTERVAL 9")
+        ]
+        own = [f"{name}{dice.choice(windows)} {a}" for a, name in streams.items()]
         shown = [f"{a}.{'a' if n == 'r' else 'b' if n == 's' else 'c'} AS {a}c" for a, n in streams.items()]
         shown += [f"{a}.{'name' if t.name == 'u' else 'x'} AS {a}c" for a, t in tables.items()]
         select = ", ".join(shown)

@@ -297,6 +297,23 @@ def test_on_the_arrival_clock_changes_hold_from_their_batch_on(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("retroactive", [False, True])
+def test_rows_keep_their_version_where_the_wall_clock_is_set_back(tmp_path: Path, retroactive: bool) -> None:
+    """Batches have one time then, and a row of an earlier one was there before a change of a later one."""
+    direct = opened(tmp_path, "arrival")
+    w = direct.weir
+    w.table("stock", "a bigint, v int", key="a", retroactive=retroactive)
+    query = w.register("SELECT stock.v FROM trade JOIN stock USING (a)")
+    seen = []
+    for v, wall in ((1, 20), (2, 20), (3, 10), (4, 30)):
+        direct.wall_us = wall * SECOND
+        w.upsert("stock", {"a": [0], "v": [v]})
+        direct.batch({"trade": trades(5)})
+        seen.append(query.fetch()["v"].to_pylist())
+    assert seen == ([[1], [2, 2], [3] * 3, [4] * 4] if retroactive else [[1], [1, 1], [1, 1, 1], [1, 1, 1, 4]])
+    assert w.register("SELECT v + 0 AS v FROM trade JOIN stock USING (a)").fetch()["v"].to_pylist() == seen[-1]
+
+
+@pytest.mark.parametrize("retroactive", [False, True])
 def test_rows_that_came_before_keep_their_version(tmp_path: Path, retroactive: bool) -> None:
     """A row of the time that the clock shows was there before the change; what the table shows changes at once."""
     direct = opened(tmp_path)

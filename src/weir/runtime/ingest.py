@@ -48,19 +48,20 @@ class IngestTask:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stream: of tables' changes, the table's key
 
 
-def stamps_us(plan: Plan, catalog: Catalog, clock: str) -> dict[str, int]:
+def stamps_us(plan: Plan, catalog: Catalog, clock: str, before_us: int | None) -> dict[str, int]:
     """By stream, the time that the batch gives to all its rows, from what its plan pinned.
 
     On the arrival clock rows of streams have that of the batch. Changes of a table without a time hold from there,
-    too. On the event clock rows with the time `now` have come before: only retroactive tables change what they meet.
-    Before any row came, changes have always held.
+    too. Rows with the time `now` have come before on the event clock, and where the wall clock was set back, so that
+    `now` is what it was `before_us`, in the batch before: only retroactive tables change what they meet. Before any
+    row came, changes have always held.
     """
     stamps = {}
     if clock == "arrival" and plan.now_us is not None:
         stamps = {s.name: plan.now_us for s in catalog.streams.values()}
     for table in catalog.tables.values():
         if table.time is None:
-            is_after = clock == "event" and not table.retroactive
+            is_after = (clock == "event" or plan.now_us == before_us) and not table.retroactive
             stamps[table.changes.name] = -ENDLESS_US if plan.now_us is None else plan.now_us + is_after
     return stamps
 

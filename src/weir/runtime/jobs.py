@@ -112,7 +112,7 @@ class TaskJobs(ABC):
             streams=catalog.fed(),
             floors_us=plan.floors,
             wall_us=plan.wall_us,
-            stamps_us=stamps_us(plan, catalog, self.context.identity.clock),
+            stamps_us=stamps_us(plan, catalog, self.context.identity.clock, self.context.state.now_us),
             dropped=frozenset(name.lower() for name in catalog.dropped),
             keys={table.changes.name: table.key for table in catalog.tables.values()},
         )
