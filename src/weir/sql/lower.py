@@ -194,6 +194,13 @@ class _Lowering:
         if type_.kind is Kind.PAYLOAD:
             raise self.fail(f"ORDER BY does not take {type_}", item.this, TAKE_A_PART)
 
+    def _all_places(self, columns: Sequence[Column], order: exp.Expr | None) -> tuple[tuple[int, Direction], ...]:
+        """ORDER BY ALL: by every column, from left to right."""
+        assert order is not None
+        for column in columns:
+            self._check_ordered(column.type, order.expressions[0])
+        return tuple((place, direction_of(order.expressions[0])) for place in range(len(columns)))
+
     def _check_scalars(self, word: str, columns: Sequence[Column], node: exp.Expr) -> None:
         """Rows with payloads are not compared."""
         payload = next((c for c in columns if c.type.kind is Kind.PAYLOAD), None)
@@ -211,8 +218,11 @@ class _Lowering:
 
     def _ordered(self, node: exp.Expr, root: Node, output: tuple[Column, ...]) -> Node:
         """ORDER BY, LIMIT and OFFSET over a whole answer: by names and places of its columns."""
+        order = node.args.get("order")
         keys: list[tuple[int, Direction]] = []
-        for item in _order_items(node, len(output)):
+        if _is_all(order):
+            return self._cut(node, root, self._all_places(output, order), 0)
+        for item in order.expressions if order is not None else ():
             place = self._place(item.this, [c.name for c in output])
             if place is None:
                 raise self.fail(
@@ -339,12 +349,15 @@ class _Lowering:
         self, node: exp.Select, columns: Sequence[tuple[str, Expression]]
     ) -> tuple[tuple[tuple[int, Direction], ...], list[Expression]]:
         """Each item of ORDER BY as a column of the answer, or as one that is not shown."""
+        order = node.args.get("order")
         keys: list[tuple[int, Direction]] = []
         hidden: list[Expression] = []
         shown = [e for _, e in columns]
+        if _is_all(order):
+            return self._all_places([Column(name, e.type) for name, e in columns], order), []
         self.expressions.aliases = {name.lower(): e for name, e in columns}
         self.expressions.aliases_first = True
-        for item in _order_items(node, len(columns)):
+        for item in order.expressions if order is not None else ():
             place = self._place(item.this, [name for name, _ in columns])
             if place is None:
                 e = self.expressions.value(item.this)
@@ -697,17 +710,9 @@ class _Lowering:
         return nodes.Project(derived, shown)
 
 
-def _order_items(node: exp.Expr, count: int) -> list[exp.Ordered]:
-    """What ORDER BY lists; ALL is every column of the answer, each in the direction that stands behind it."""
-    order = node.args.get("order")
-    items: list[exp.Ordered] = [] if order is None else order.expressions
-    if len(items) != 1 or not isinstance(items[0].this, exp.Var) or items[0].this.name.upper() != "ALL":
-        return items
-    listed = [items[0].copy() for _ in range(count)]
-    for k, item in enumerate(listed):
-        item.set("this", exp.Literal.number(k + 1))
-        item.parent = order
-    return listed
+def _is_all(order: exp.Expr | None) -> bool:
+    """ORDER BY ALL, where ALL is a word of its own and no column."""
+    return order is not None and len(order.expressions) == 1 and isinstance(order.expressions[0].this, exp.Var)
 
 
 def direction_of(item: exp.Expr) -> Direction:
