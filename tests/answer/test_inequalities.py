@@ -104,7 +104,6 @@ AT_ODDS = (
     "SELECT r.x, s.x AS y FROM r, s, t WHERE r.k = t.k AND r.x >= s.x + 5e0 AND r.x <= s.x + 1e0",
     "SELECT r.x, s.x AS y FROM r, s WHERE (r.x >= s.x + 5e0 AND r.x <= s.x + 1e0 AND r.k < s.k + 5) "
     "OR (r.k < s.k + 2 AND r.k > s.k + 1)",
-    "SELECT r.e, s.e AS f FROM r, s WHERE r.e >= s.e + 5 AND r.e <= s.e + 1",
     "SELECT r.i, s.i AS j FROM r, s WHERE r.i + CAST(:c AS int) > s.i",
 )
 

@@ -144,7 +144,7 @@ class History:
             self.direct.wall_us = self.wall_us + 1
         done = self.direct.batch(given)
         for table in self.tables:
-            is_after = self.clock == "event" and not table.retroactive
+            is_after = (self.clock == "event" or now_us == self.now_us) and not table.retroactive
             since_us = -ENDLESS_US if now_us is None else now_us + is_after
             self.changes[table.name] += [
                 Change(self.batches, key, row, at_us if table.time else since_us)

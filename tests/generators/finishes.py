@@ -327,8 +327,8 @@ class FinishDraft(Draft):
             return f"{word.upper()}({listed})" if self.rng.random() < 0.7 else f"{keys[0]}, {word.upper()}({keys[-1]})"
         sets = [f"({listed})", f"({keys[0]})", keys[-1], "()"]
         chosen = self.rng.sample(sets, k=self.rng.randint(1, 4))
-        if word == "listed sets":
-            return f"{listed} GROUPING SETS ({', '.join(chosen)})"
+        if word == "listed sets":  # DuckDB does not know a key that is in no set
+            return f"{listed} GROUPING SETS ({', '.join(dict.fromkeys([*chosen, sets[0]]))})"
         return f"GROUPING SETS ({', '.join([*chosen, f'ROLLUP({listed})'])})"
 
     def having_of(self, phrases: Phrases) -> str:

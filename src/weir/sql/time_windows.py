@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from weir.algebra import nodes
 from weir.algebra.nodes import Expression, Literal, Node
-from weir.algebra.schema import BIGINT, INTERVAL, Column, Kind
+from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Column, DataType, Kind
 from weir.sql.expressions import STRETCHES, Expressions
 
 STRETCHES_MAX = 1_000  # that a row may be in
@@ -65,16 +65,20 @@ def time_window(expressions: Expressions, call: exp.Anonymous, number: Callable[
     since = exp.Paren(this=exp.Sub(this=micros.copy(), expression=exp.Literal.number(offset)))
     rest = exp.Anonymous(this="pmod", expressions=[since, exp.Literal.number(slide)])
     first = exp.Sub(this=micros, expression=rest)
-    begun = expressions.value(exp.Anonymous(this="timestamp_micros", expressions=[first]))
+    begun = _as(time.type, expressions.value(exp.Anonymous(this="timestamp_micros", expressions=[first])))
     if stretches == 1:
         return TimeWindow(begun, _later(begun, length), (), known)
     source = number()
     steps = nodes.Derived(source, _numbers(stretches, slide), f"_w{source}", (Column(_NUMBER, BIGINT),))
     whole = expressions.value(first)
     back = nodes.Arithmetic("-", whole, nodes.ColumnRef(source, _NUMBER, BIGINT), BIGINT)
-    begin = nodes.Call("timestamp_micros", (back,), begun.type)
+    begin = _as(time.type, nodes.Call("timestamp_micros", (back,), TIMESTAMP))
     end = _later(begin, length)
     return TimeWindow(begin, end, (steps,), (*known, nodes.Comparison("<", time, end)))
+
+
+def _as(type_: DataType, e: Expression) -> Expression:
+    return e if e.type == type_ else nodes.Cast(e, type_)
 
 
 def _session(expressions: Expressions, call: exp.Anonymous) -> TimeWindow:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from weir.algebra.schema import TIMESTAMP
+from weir.algebra.schema import Kind
 from weir.testing.arrow_types import SPANNED
 from weir.testing.constants import UNITS_US, Scalar
 from weir.testing.scopes import Joined, OracleSource
@@ -63,7 +63,8 @@ def with_sessions(
     name: str,
 ) -> Joined:
     """The sources joined with the sessions of their rows, which are a source called `session_window`."""
-    t = f"epoch_us({translate(call.expressions[0]).sql})"
+    time = translate(call.expressions[0])
+    t = f"epoch_us({time.sql})"
     gap_us = _length_us(call.expressions[1])
     key_sql = [translate(key).sql for key in keys]
     listed = "".join(f"{sql} AS k{i}, " for i, sql in enumerate(key_sql))
@@ -75,7 +76,7 @@ def with_sessions(
     ends = f"min(t) AS b, max(t) + {gap_us} AS e"
     sessions = f"SELECT {names}{ends} FROM ({counted} FROM ({before})) GROUP BY {names}n"
     same = "".join(f" AND {name}.k{i} IS NOT DISTINCT FROM {sql}" for i, sql in enumerate(key_sql))
-    start, end = (Scalar(f"make_timestamp({name}.{c})", TIMESTAMP) for c in "be")
+    start, end = (Scalar(f"make_timestamp({name}.{c})", time.type) for c in "be")
     source = OracleSource("session_window", (("start", start), ("end", end)))
     sql = f"{joined.sql} JOIN ({sessions}) AS {name} ON {t} >= {name}.b AND {t} < {name}.e{same}"
     return Joined(sql, (*joined.sources, source), joined.shown)
@@ -98,7 +99,7 @@ def _calls(e: exp.Expr) -> list[exp.Anonymous]:
 def with_spans(joined: Joined, call: exp.Anonymous, translate: Callable[[exp.Expr], Scalar], name: str) -> Joined:
     """The sources joined with the spans that each row is in, which are a source called `window`."""
     time = translate(call.expressions[0])
-    assert time.type == TIMESTAMP, f"window() takes a timestamp, got {time.type}"
+    assert time.type.kind is Kind.TIMESTAMP, f"window() takes a timestamp, got {time.type}"
     lengths = [_length_us(part) for part in call.expressions[1:]]
     length_us = lengths[0]
     slide_us = lengths[1] if len(lengths) > 1 else length_us
@@ -108,7 +109,7 @@ def with_spans(joined: Joined, call: exp.Anonymous, translate: Callable[[exp.Exp
     starts = f"SELECT {last} - k * {slide_us} AS b FROM range({-(-length_us // slide_us)}) AS r(k)"
     both = f"make_timestamp(b) AS c0, make_timestamp(b + {length_us}) AS c1"
     spans = f"SELECT {both} FROM ({starts}) WHERE b + {length_us} > {t}"
-    start, end = (Scalar(f"{name}.{c}", TIMESTAMP) for c in ("c0", "c1"))
+    start, end = (Scalar(f"{name}.{c}", time.type) for c in ("c0", "c1"))
     source = OracleSource("window", (("start", start), ("end", end)))
     return Joined(f"{joined.sql} JOIN LATERAL ({spans}) AS {name} ON TRUE", (*joined.sources, source), joined.shown)
 
