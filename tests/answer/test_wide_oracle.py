@@ -47,7 +47,7 @@ compared: dict[int, Played] = {}
 def names_of(setting: str) -> tuple[str, ...]:
     """All names that a setting takes, as the refusal of another says them."""
     with pytest.raises(OpenError) as refused:
-        with_known_strategies(Settings(**{setting: "no strategy"}))  # type: ignore[arg-type]
+        with_known_strategies(Settings(**{setting: "no strategy"}))  # type: ignore[arg-type]  # its name is a value
     return tuple(str(refused.value).partition(" is one of ")[2].partition(", got ")[0].split(", "))
 
 

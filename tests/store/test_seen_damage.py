@@ -194,10 +194,10 @@ WRONG: dict[str, Callable[[weir.Weir, weir.Query], object]] = {
     "fetch(at=date)": lambda w, q: q.fetch(at=datetime.date(2026, 3, 1)),  # type: ignore[arg-type]  # wrong on purpose
     "a parameter of 2**70": lambda w, q: w.register("SELECT a FROM R WHERE a > :x", {"x": 2**70}),
     "a push of sets": lambda w, q: w.push("R", {1, 2}),
-    "parameters in a list": lambda w, q: w.register("SELECT a FROM R WHERE a > :x", [5]),  # type: ignore[arg-type]
+    "parameters in a list": lambda w, q: w.register("SELECT a FROM R WHERE a > :x", [5]),  # type: ignore[arg-type]  # wrong
     "an id that is a text": lambda w, q: w.query("abc"),  # type: ignore[arg-type]  # wrong on purpose
     "a trigger that is none": lambda w, q: w.run(trigger="often"),
-    "keys that are numbers": lambda w, q: w.register("SELECT a FROM R WHERE a > :x", {5: 5}),  # type: ignore[dict-item]
+    "keys that are numbers": lambda w, q: w.register("SELECT a FROM R WHERE a > :x", {5: 5}),  # type: ignore[dict-item]  # wrong
     "a question mark": lambda w, q: w.register("SELECT a FROM R WHERE a > ?"),
 }
 
