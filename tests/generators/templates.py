@@ -36,7 +36,8 @@ def random_template(catalog: Catalog, seed: int, n: int = 20, *, depth: int = 3)
         predicate = phrases.predicate(depth)
     lengths: dict[str, list[int]] = {}
     window = _window(rng, stream, lengths, n)
-    columns = [text for text, _ in rng.sample(phrases.columns(), k=rng.randint(1, len(stream.columns)))]
+    known = phrases.columns()
+    columns = [text for text, _ in rng.sample(known, k=min(rng.randint(1, len(stream.columns)), len(known)))]
     projection = "*" if rng.random() < 0.4 else ", ".join(columns)
     source = stream.name if alias == stream.name else f"{stream.name} {alias}"
     text = f"SELECT {projection} FROM {source} WHERE {predicate} {window}".rstrip()
