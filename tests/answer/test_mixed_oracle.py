@@ -107,6 +107,7 @@ def test_strategies_slices_caches_and_restarts_change_nothing(tmp_path: Path, se
             strategy=strategy,
             caches=k % 2 == 1,
             keep_answers=True,
+            asks_oracle=k == 0,
             restart=k % 3 == 2,
         ).answers
         for k, strategy in enumerate(CHOICES)

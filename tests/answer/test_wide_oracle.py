@@ -183,9 +183,8 @@ def test_every_strategy_gives_the_same_answers_and_the_same_results(tmp_path: Pa
     first: tuple[Played, list[Result]] | None = None
     for k, (strategy, join_strategy) in enumerate(choices):
         scenario = WideScenario(5300, batches=2, rows=50, queries=30, looks_back=0.0)
-        played, results = run(
-            tmp_path / str(k), scenario, strategy=strategy, join_strategy=join_strategy, keep_answers=True
-        )
+        said = {"keep_answers": True, "asks_oracle": first is None}
+        played, results = run(tmp_path / str(k), scenario, strategy=strategy, join_strategy=join_strategy, **said)
         if first is None:
             assert len({result[1] for result in results}) > 3, "of several families"
             first = played, results

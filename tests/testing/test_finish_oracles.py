@@ -72,7 +72,7 @@ def compared(spark: SparkSession, seed: int) -> tuple[FinishQuery, str]:
     ("first", "count"),
     [
         pytest.param(0, 10),
-        pytest.param(10, 80, marks=pytest.mark.slow),
+        pytest.param(10, 40, marks=pytest.mark.slow),
         pytest.param(90, 120, marks=pytest.mark.soak),
         pytest.param(1_000, 2_000, marks=pytest.mark.soak),
     ],
