@@ -29,7 +29,10 @@ WALL_US = START_US + SPAN_US
 compared: dict[int, int] = {}
 
 
-def run(folder: Path, scenario: Scenario, *, slices: int, strategy: str, caches: bool, answers: bool = False) -> Played:
+def run(
+    folder: Path, scenario: Scenario, *, slices: int, strategy: str, caches: bool, among: int | None = None
+) -> Played:
+    """`among`: its number among runs whose answers are compared, of which the first asks the oracle."""
     w = weir.open(folder, clock=scenario.clock, settings={"strategy": strategy, "tail_queries_max": 5})
     direct = DirectWeir(w, slices=slices, wall_us=WALL_US)
 
@@ -37,7 +40,7 @@ def run(folder: Path, scenario: Scenario, *, slices: int, strategy: str, caches:
         direct.batch(rows)
         direct.wall_us += 1_000_000
 
-    return play(scenario, w, batch, delete_caches=caches, keep_answers=answers)
+    return play(scenario, w, batch, delete_caches=caches, keep_answers=among is not None, asks_oracle=not among)
 
 
 @pytest.mark.parametrize("seed", few_are_quick(SEEDS, quick=1))
@@ -61,9 +64,7 @@ def test_enough_was_compared() -> None:
 @pytest.mark.parametrize("seed", few_are_quick(range(100, 103), quick=0, tested=1))
 def test_strategies_slices_and_caches_change_nothing(tmp_path: Path, seed: int) -> None:
     found = [
-        run(
-            tmp_path / str(k), Scenario(seed, queries=20), slices=slices, strategy=strategy, caches=caches, answers=True
-        )
+        run(tmp_path / str(k), Scenario(seed, queries=20), slices=slices, strategy=strategy, caches=caches, among=k)
         for k, (slices, strategy, caches) in enumerate(
             [(1, "grid", False), (3, "grid", True), (2, "predicate", True), (5, "scan", False)]
         )
@@ -85,7 +86,7 @@ def test_every_batch_split_gives_the_same_answers(tmp_path: Path, seed: int) -> 
             {name: t.slice(b * step[name], step[name]) for name, t in whole.items()} for b in range(batches)
         ]
         scenario.wishes_once = True
-        played = run(tmp_path / str(k), scenario, slices=2, strategy="grid", caches=False, answers=True)
+        played = run(tmp_path / str(k), scenario, slices=2, strategy="grid", caches=False, among=k)
         last.append(played.answers[-played.standing :])
     for other in last[1:]:
         for one, two in zip(last[0], other, strict=True):
