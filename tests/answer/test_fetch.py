@@ -90,3 +90,13 @@ def test_a_filtered_pandas_frame_is_rows_without_its_index(tmp_path: Path) -> No
     frame = pd.DataFrame({"a": [1, 2, 3], "ts": pd.to_datetime([1, 1, 1], unit="s")})
     assert w.push("S", frame[frame.a > 1]) == 0
     assert w.inbox.ticket(0).rows == 2  # type: ignore[union-attr]  # it was just pushed
+
+
+def test_a_char_that_meets_a_longer_one_is_filled_up_also_when_its_query_is_read_again(tmp_path: Path) -> None:
+    w = weir.open(tmp_path)
+    w.stream("T", "a char(6), b char(3), ts timestamp", time="ts")
+    same, other = w.register("SELECT a FROM T WHERE a = b"), w.register("SELECT a FROM T WHERE a <> b")
+    times = pa.array([SECOND, SECOND], pa.timestamp("us", "UTC"))
+    DirectWeir(w, wall_us=1000 * SECOND).batch({"T": pa.table({"a": ["x", "x"], "b": ["x", "y"], "ts": times})})
+    for query in (same, other, *(w.register(f"SELECT a FROM T WHERE a {op} b") for op in ("=", "<>"))):
+        assert query.fetch().to_pydict() == {"a": ["x     "]}, query.sql

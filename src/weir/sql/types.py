@@ -16,7 +16,7 @@ from decimal import Decimal
 from weir.algebra import decimals
 from weir.algebra.decimals import DIGITS_MAX, KEY_DIGITS_MAX, is_wide
 from weir.algebra.fold import fold_one
-from weir.algebra.nodes import Cast, Expression, Literal, Param
+from weir.algebra.nodes import Call, Cast, Expression, Literal, Param
 from weir.algebra.schema import (
     BIGINT,
     BOOLEAN,
@@ -105,8 +105,10 @@ def align(left: Expression, right: Expression) -> tuple[Expression, Expression]:
 
 def filled_up(e: Expression, met: DataType) -> Expression:
     """A char that meets a longer one has as many blanks at its end."""
-    both = e.type.variant == met.variant == "char"
-    return Cast(e, met) if both and e.type.precision < met.precision else e
+    if not e.type.variant == met.variant == "char" or e.type.precision >= met.precision:
+        return e
+    # CAST to a char would do so here, but not in the text of the query: there Spark takes it for a cast to string.
+    return Call("rpad", (e, Literal(met.precision, BIGINT)), STRING)
 
 
 def _read(text: Expression, other: Expression) -> Expression:
