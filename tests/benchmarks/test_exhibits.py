@@ -43,6 +43,7 @@ WANTED = (
     *("ssi-w1", "ssi-w2"),
     "hist-12",
     "psoup-11",
+    *(f"upa-{k}" for k in range(9, 18)),
 )
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "exhibits"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,0 +1,59 @@
+"""Update patterns on the edges of a plan: the five rules of UPA, section 5.2, and how long tuples last.
+
+A merge-union of two windows expires in order only if tuples last equally long on both sides; the paper takes that for
+granted, here a union of windows of different lengths is WK. A bound of how long a tuple lasts is what partitions of a
+buffer have to cover.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weir.algebra.update_patterns import UpdatePattern
+from weir.operators.plans import (
+    DuplicateElimination,
+    Filtered,
+    Grouping,
+    Intersection,
+    MergeUnion,
+    Negation,
+    PlanNode,
+    Projected,
+    StreamWindow,
+    TableJoin,
+    WindowJoin,
+)
+
+
+class Expiration(NamedTuple):
+    """What is known of how tuples on an edge end."""
+
+    pattern: UpdatePattern
+    lasts: int  # no tuple lasts longer from now on; under WKS each new one lasts exactly so long
+
+
+def expiration_of(node: PlanNode) -> Expiration:
+    """What is known of the edge above a node."""
+    if isinstance(node, StreamWindow):
+        return Expiration(UpdatePattern.WKS, node.length)
+    if isinstance(node, (Filtered, Projected)):  # rule 1
+        return expiration_of(node.input)
+    if isinstance(node, TableJoin):  # rules 1 and 5
+        left = expiration_of(node.left)
+        return left._replace(pattern=UpdatePattern.STR) if node.is_retroactive else left
+    if isinstance(node, MergeUnion):  # rule 2
+        left, right = expiration_of(node.left), expiration_of(node.right)
+        pattern = max(left.pattern, right.pattern)
+        if left.lasts != right.lasts:
+            pattern = max(pattern, UpdatePattern.WK)
+        return Expiration(pattern, max(left.lasts, right.lasts))
+    if isinstance(node, (WindowJoin, Intersection)):  # rule 3
+        left, right = expiration_of(node.left), expiration_of(node.right)
+        return Expiration(max(left.pattern, right.pattern, UpdatePattern.WK), min(left.lasts, right.lasts))
+    if isinstance(node, DuplicateElimination):  # rule 3
+        below = expiration_of(node.input)
+        return below._replace(pattern=max(below.pattern, UpdatePattern.WK))
+    if isinstance(node, Grouping):  # rule 4
+        return expiration_of(node.input)._replace(pattern=UpdatePattern.WK)
+    assert isinstance(node, Negation), "a table has no pattern: what joins with it decides"
+    return expiration_of(node.left)._replace(pattern=UpdatePattern.STR)  # rule 5
