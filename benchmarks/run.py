@@ -1,6 +1,7 @@
-"""`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, then the pipeline on Spark.
+"""`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, then the pipeline on Spark, and
+kept queries (W6).
 
-python -m benchmarks.run [--workload W1,W2,W3,W4,W5,windows,many,sets,finishes] [--queries 1000,…] [--skip-peers]
+python -m benchmarks.run [--workload W1,W2,W3,W4,W5,W6,windows,many,sets,finishes] [--queries 1000,…] [--skip-peers]
                          [--only kernels|pipeline] [--quick]
 
 Ratios are from one run.
@@ -15,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SELECTIONS = ("W1", "W2")
-WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "windows", "many", "sets", "finishes")
+WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "W6", "windows", "many", "sets", "finishes")
 SIZES = "1000,10000,100000,1000000"
 JOIN_SIZES = "10000,100000,1000000"
 BAND_SIZES = "1000,10000,100000"
@@ -104,6 +105,12 @@ def _pipeline(args: argparse.Namespace, wanted: list[str]) -> None:
         from benchmarks import mixed
 
         mixed.main(["--quick"] if args.quick else [])
+    if "W6" in wanted:
+        from benchmarks import kept
+
+        given = ["--quick"] if args.quick else []
+        given += ["--skip-peers"] if args.skip_peers else []
+        kept.main([*given, "--queries", args.queries.split(",")[0]] if args.queries and not args.quick else given)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tests.tables import instant
 from weir.algebra.schema import ENDLESS_US, TIMESTAMP, Catalog, Column, Table
 from weir.handles import Query
 from weir.store.core_runs import compact
-from weir.store.ledger import Ledger
+from weir.store.ledger import Done, Ledger
 from weir.store.row_files import arrow_schema
 from weir.store.state import State
 from weir.testing import answer, differ
@@ -142,10 +142,12 @@ class TableScenario:
             self.weir.push(name, given)
             self.rows[name] += given
 
-    def batch(self) -> None:
-        self.now_us = self.direct.batch({}).now_us
+    def batch(self) -> Done:
+        done = self.direct.batch({})
+        self.now_us = done.now_us
         self.batches += 1
         self._keep_house()
+        return done
 
     def _keep_house(self) -> None:
         """What may happen to a weir between batches, and changes no answer."""

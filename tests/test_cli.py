@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from weir.cli import main
+import weir
+from weir.cli import _line, main
+from weir.runtime.run import BatchFigures
+from weir.testing.direct import DirectWeir
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +73,39 @@ def test_errors_are_one_line(
     assert said.count("\n") == 1
 
 
+def test_registered_queries_are_kept_if_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "w")
+
+    def say(*words: str) -> str:
+        assert main(list(words)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    say("stream", folder, "trade", "name string, price double, ts timestamp", "--time", "ts", "--keep", "1 hour")
+    params = tmp_path / "limits.csv"
+    params.write_text("lo,hi\n0,5\n5,50\n")
+    between = "SELECT name FROM trade WHERE price BETWEEN :lo AND :hi"
+    assert say("register", folder, "SELECT name FROM trade WHERE price < 10", "--kept") == "0\n"
+    assert say("register", folder, between, "--params", str(params), "--kept") == "1 2\n"
+    assert say("register", folder, between, "--params", str(params)) == "3 4\n"
+    listed = [json.loads(line) for line in say("queries", folder).splitlines()]
+    assert {row["id"]: row["kept"] for row in listed} == {0: True, 1: True, 2: True, 3: False, 4: False}
+    assert "kept: from its first batch on" in say("explain", folder, "2")
+    assert "kept: can be (kept=True)" in say("explain", folder, "SELECT name FROM trade")
+    assert main(["register", folder, "SELECT name, now() AS seen FROM trade", "--kept"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("register: the query's answer cannot be kept: it compares with current_timestamp")
+    assert said.count("\n") == 1
+
+
+def test_a_line_of_a_batch_says_what_came_to_kept_answers_and_went() -> None:
+    plain = BatchFigures(3, 1_200, 45, 6, 0, 0, 310.4, 100.0, 150.0, 40.0, 0, 0, 0)
+    assert _line(plain) == "batch 3: 1,200 events, 45 matches, 6 late, 310 ms"
+    told = dataclasses.replace(plain, came=1_001, went=2)
+    assert _line(told) == f"{_line(plain)}, 1,001 rows came to kept answers and 2 went"
+    lost = dataclasses.replace(plain, given_up=7)
+    assert _line(lost) == f"{_line(plain)}, 7 answers could not be kept (see `weir queries`)"
+
+
 def test_tables_are_defined_changed_and_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "w")
 
@@ -88,3 +125,20 @@ def test_tables_are_defined_changed_and_dropped(tmp_path: Path, capsys: pytest.C
     assert main(["delete", folder, "stock", str(rows)]) == 1
     assert capsys.readouterr().err.startswith("push: column 'company' is not in the keys of table 'stock'")
     assert say("drop-table", folder, "stock") == "table 'stock' is dropped\n"
+
+
+def test_the_clock_is_advanced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "w")
+    assert main(["stream", folder, "trade", "name string, ts timestamp", "--time", "ts"]) == 0
+    capsys.readouterr()
+    assert main(["advance", folder, "2025-06-01 12:00:00"]) == 0
+    assert capsys.readouterr().out == "push 0: now is at least 2025-06-01 12:00:00\n"
+    direct = DirectWeir(weir.open(folder), takes_pushes=True)
+    assert direct.batch({}).now_us == 1_748_779_200_000_000
+    for time, says in (("noon", "push: 'noon' is not a time"), ("9000-01-01", "push: the clock cannot be advanced to")):
+        assert main(["advance", folder, time]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(says)
+        assert said.count("\n") == 1
+    assert main(["advance", str(tmp_path / "none"), "2025-06-01"]) == 1
+    assert capsys.readouterr().err.startswith("open: ")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parent.parent
 SAID = {
+    "alerts": "the webhook: 4 fired, 1 changed, 4 cleared; 2 came twice and counted once",
     "alerts_from_files": "→ 2 readings",
     "nexmark": "26 of 26 answers are Spark's",
     "trades_and_weather": "an hour later: [1, 1, 0]",
@@ -31,7 +32,8 @@ def test_demo_ends_with_its_line(spark: SparkSession, capsys: pytest.CaptureFixt
     from weir.cli import main
 
     assert main(["demo", "--queries", "2000", "--seconds", "3"]) == 0
-    last = capsys.readouterr().out.strip().splitlines()[-1]
+    said = capsys.readouterr().out
+    last = said.strip().splitlines()[-1]
     found = re.fullmatch(
         r"demo: 2,000 standing queries, ([\d,]+) events, ([\d,]+) matches, [\d,]+ events/s, P50/P99 batch ms \d+/\d+",
         last,
@@ -39,6 +41,9 @@ def test_demo_ends_with_its_line(spark: SparkSession, capsys: pytest.CaptureFixt
     assert found, last
     assert int(found[1].replace(",", "")) > 0
     assert int(found[2].replace(",", "")) > 0
+    alerts = re.search(r"^20 alerts: (\d+) fired, \d+ cleared$", said, re.MULTILINE)
+    assert alerts, said
+    assert int(alerts[1]) > 0
 
 
 @pytest.mark.soak

@@ -40,6 +40,8 @@ CASES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "an id that is nothing": (lambda w, q: w.query(None), "None is not the id of a query"),
     "an id with a fraction": (lambda w, q: w.query(1.5), "1.5 is not the id of a query"),
     "an id too large": (lambda w, q: w.query(2**70), "there is no query"),
+    "a clock that is a list": (lambda w, q: w.advance([]), "push: .* is not a time, but a list"),
+    "a clock that is nothing": (lambda w, q: w.advance(None), "push: None is not a time, but a NoneType"),
     "dropping a text": (lambda w, q: w.drop("abc"), "'abc' is not the id of a query"),
     "dropping texts": (lambda w, q: w.drop(["x"]), "'x' is not the id of a query"),
     "dropping an id too large": (lambda w, q: w.drop([2**70]), "there is no query"),

@@ -7,18 +7,20 @@ the streaming DataFrames that were given to it.
 
 from __future__ import annotations
 
+import datetime
 import os
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import CHANGES, Catalog, Stream, Table, View, is_changes
-from weir.answer.describe import describe
+from weir.answer.describe import cannot_be_kept, describe
 from weir.answer.standing import Library
 from weir.errors import (
     OpenError,
@@ -32,13 +34,14 @@ from weir.errors import (
     did_you_mean,
 )
 from weir.families.forms import with_known_strategies
-from weir.handles import Queries, Query
+from weir.handles import Queries, Query, to_us
 from weir.plan.registration import constants_table, keeps_its_window, plan_registration
 from weir.plan.views import defined_view, droppable_view
 from weir.runtime import session as sessions
 from weir.runtime.intake import (
     as_id,
     as_table,
+    check_advance,
     check_trigger,
     expect_name,
     expect_text,
@@ -79,9 +82,10 @@ def open_weir(
 
     With `create=False` a folder that is no weir is an `OpenError`, and nothing is made.
 
-    `clock` is "event" (now is the largest accepted time; the default) or "arrival" (rows are stamped when they
-    arrive); it is chosen when the weir is made and kept. `spark` is used by `run`; without one a local session is
-    started when it is first needed. `settings` override defaults, by name; an unknown name is an `OpenError`.
+    `clock` is "event" (now is the largest accepted time, or what it was advanced to; the default) or "arrival" (rows
+    are stamped when they arrive); it is chosen when the weir is made and kept. `spark` is used by `run`; without one a
+    local session is started when it is first needed. `settings` override defaults, by name; an unknown name is an
+    `OpenError`.
     """
     if not isinstance(location, str | os.PathLike):
         raise OpenError(f"a {type(location).__name__} is not a folder", hint="give a path, or an object-store address")
@@ -298,11 +302,14 @@ class Weir:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def register(self, sql: str, params: Mapping[str, Any] | None = None) -> Query:
+    def register(self, sql: str, params: Mapping[str, Any] | None = None, *, kept: bool = False) -> Query:
         """Register one query; it stands, and is answered over old rows too, when this returns.
 
         `params` holds a value for each `:parameter` of the text. What cannot be parsed, typed or executed is a
         `RegisterError` that names the place; nothing is registered then.
+
+        With `kept=True` every batch brings the answer up to date, also when only time has passed: `fetch` reads it, and
+        `run(alerts=…)` is told what came and went.
         """
         if params is not None and not isinstance(params, Mapping):
             raise RegisterError(
@@ -310,23 +317,30 @@ class Weir:
                 hint="register_many takes one row of parameters for each query",
             )
         table = None if not params else as_table([dict(params)], "parameters", RegisterError)
-        return Query(self, self._register(sql, table).ids[0])
+        return Query(self, self._register(sql, table, kept).ids[0])
 
-    def register_many(self, sql: str, params: Any) -> Queries:
+    def register_many(self, sql: str, params: Any, *, kept: bool = False) -> Queries:
         """Register one query for each row of `params`, whose columns are the `:parameters` of the text.
 
         `params` is an Arrow table, a pandas or Spark DataFrame, a dict of lists or a list of dicts. The text is parsed
-        once, and a million rows are one document: all of them stand when this returns, or none.
+        once, and a million rows are one document: all of them stand when this returns, or none. `kept` is as in
+        `register`.
         """
-        return self._register(sql, as_table(params, "parameters", RegisterError))
+        return self._register(sql, as_table(params, "parameters", RegisterError), kept)
 
-    def _register(self, sql: str, params: pa.Table | None) -> Queries:
+    def _register(self, sql: str, params: pa.Table | None, kept: bool) -> Queries:
+        if not isinstance(kept, bool):
+            raise RegisterError(f"kept is True or False, got a {type(kept).__name__}")
         if params is not None and not params.num_rows:
             raise RegisterError("there are no rows of parameters, expected one for each query")
         catalog = self.catalog
         planned = plan_registration(sql, params, catalog, self.settings)
         constants = constants_table(planned, params)
         checked = planned.check(constants)
+        refusal = cannot_be_kept(planned.stored or planned) if kept else None
+        if refusal is not None:
+            hint = "register it without kept=True: its answer is computed when it is asked for"
+            raise RegisterError(f"the query's answer cannot be kept: {refusal}", hint=hint)
         self._library.check_quota(planned, checked)
         group = self.registry.register(
             planned.shape.text,
@@ -335,6 +349,7 @@ class Weir:
             planned.classified.forms,
             planned.channels,
             self.catalog_log.count(),
+            kept=kept,
         )
         self._library.remember(group, planned, checked, catalog)
         return Queries(self, group.first_id, group.count)
@@ -347,11 +362,12 @@ class Weir:
         return Query(self, known)
 
     def queries(self) -> pa.Table:
-        """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted, reason`.
+        """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted, kept, reason`.
 
         The shape is the canonical text with `:c0, :c1, …` for constants; first_batch is NULL before a batch has seen
         the query; a demoted query is recomputed when it is asked for, and does not reach a sink. The reason says why:
-        it matches too much to be kept, or the error with which it could not be matched. `retry` puts it back.
+        it matches too much to be kept, or the error with which it could not be matched. `retry` puts it back. `kept`
+        says whether every batch brings its answer up to date; where that was given up, the reason says why.
         """
         self.registry.refresh()
         with self._reading:
@@ -366,18 +382,20 @@ class Weir:
         self.registry.drop(self._standing_ids(ids))
 
     def retry(self, ids: int | Sequence[int] | np.ndarray) -> None:
-        """Have demoted queries matched again, from the next planned batch on.
+        """Have demoted queries matched again, and kept ones that were given up kept again, from the next batch on.
 
         For queries that could not be matched, or that matched too much, once the cause is gone. What still fails is
-        given up again, with a reason. An id among them that is unknown, dropped or not demoted is a `QueryError`, and
-        none is tried again then.
+        given up again, with a reason. An id among them that is unknown, dropped or neither is a `QueryError`, and none
+        is tried again then.
         """
         wanted = self._standing_ids(ids)
         with self._reading:
             self.state.refresh(self.ledger)
-            demoted = self.registry.queries_of(self.state.not_matched())
+            demoted = np.union1d(self.registry.queries_of(self.state.not_matched()), self.state.given_up.ids())
         for id in np.setdiff1d(wanted, demoted):
-            raise QueryError(f"query {id} is not demoted", hint="queries() tells which ones are, and why")
+            raise QueryError(
+                f"query {id} is neither demoted nor given up", hint="queries() tells which ones are, and why"
+            )
         self.registry.retry(wanted)
 
     def _standing_ids(self, ids: int | Sequence[int] | np.ndarray) -> np.ndarray:
@@ -413,6 +431,26 @@ class Weir:
         if not table.num_rows:
             return -1
         return self.inbox.push(defined.name, table)
+
+    def advance(self, time: datetime.datetime | str | int) -> int:
+        """Say that rows up to this time have come: `now` is at least this once a batch has taken it.
+
+        So windows move on though no row comes. `time` is a datetime, an ISO text, or µs since the epoch, UTC. As with
+        `push`, it is durable when this returns, and a batch takes it exactly once, in the order of pushes, whose
+        numbers it shares. Rows of the same batch are judged by the clock before it; those of later batches may be late.
+
+        `now` never goes back: an earlier time changes nothing. It is a `PushError` if the time is further ahead of the
+        wall clock than rows may be (the least `future` of the streams), if there is no stream yet, and on the arrival
+        clock, where time moves by itself.
+        """
+        if self.identity.clock == "arrival":
+            raise PushError(
+                "this weir has the arrival clock, on which time moves by itself: it cannot be advanced",
+                hint="the setting idle_tick_s has a running job move it though no rows come",
+            )
+        time_us = to_us(time, PushError)
+        check_advance(time_us, self.catalog, time_ns() // 1_000)
+        return self.inbox.advance(time_us)
 
     def upsert(self, table: str, rows: Any) -> int:
         """Put rows into a table: each takes the place of the row with its key, if there is one.
@@ -497,17 +535,20 @@ class Weir:
         trigger: str = "0 seconds",
         available_now: bool = False,
         sink: Callable[[DataFrame, int], None] | None = None,
+        alerts: Callable[[DataFrame, int], None] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> Run:
         """Run the job: a batch every `trigger`, or with `available_now` over what is there until it is done.
 
         With a trigger this returns at once and the job runs until `Run.stop()`; with `available_now` it returns when
         everything that was pushed before is matched. `sink(batch_df, n)` is called after each batch with its matches
-        and their rows, like foreachBatch: at least once for each batch, with n to recognise a repetition. `say`
+        and their rows, like foreachBatch: at least once for each batch, with n to recognise a repetition.
+        `alerts(df, n)` is called in the same way after each batch in which answers of kept queries changed; `df` has a
+        row for each row that came or went (`query`, `came`, and the `row` as JSON). `say`
         receives a line about long work. What keeps the job from starting or going on is a `RunError`.
         """
         check_trigger(trigger)
-        for what, given in (("sink", sink), ("say", say)):
+        for what, given in (("sink", sink), ("alerts", alerts), ("say", say)):
             if given is not None and not callable(given):
                 raise RunError(f"{what} is a {type(given).__name__}, expected a function")
         if self._run is not None and self._run.is_active:
@@ -523,7 +564,9 @@ class Weir:
         if not self.catalog.streams:
             raise RunError("there is no stream yet", hint="define one with weir.stream(…)")
         sessions.check(self.spark)
-        self._run = Run(self, self._frames, trigger=trigger, available_now=available_now, sink=sink, say=say)
+        self._run = Run(
+            self, self._frames, trigger=trigger, available_now=available_now, sink=sink, alerts=alerts, say=say
+        )
         self._run.start()
         if available_now:
             self._run.wait()

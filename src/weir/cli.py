@@ -2,8 +2,9 @@
 
 weir demo                                     see 100,000 standing queries answered over a live stream
 weir stream   FOLDER NAME 'a int, ts timestamp' --time ts --keep '1 hour'
-weir register FOLDER 'SELECT …' [--params FILE]
+weir register FOLDER 'SELECT …' [--params FILE] [--kept]
 weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
+weir advance  FOLDER TIME                     rows up to this time have come: windows move on without any
 weir run      FOLDER [--trigger '1 second' | --available-now]
 weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, retry, queries, late, vacuum
 weir keep     FOLDER STREAM '2 hours'         change how long a stream keeps its rows
@@ -90,11 +91,11 @@ def _table(args: argparse.Namespace) -> None:
 def _register(args: argparse.Namespace) -> None:
     weir = _open(args)
     if args.params is None:
-        print(weir.register(args.sql).id)
+        print(weir.register(args.sql, kept=args.kept).id)
         return
     progress = Progress()
     params = read_rows(args.params)
-    queries = weir.register_many(args.sql, params)
+    queries = weir.register_many(args.sql, params, kept=args.kept)
     progress.bar("registered", len(queries), len(queries))
     print(f"{queries.ids.start} {queries.ids.stop - 1}")
 
@@ -103,6 +104,11 @@ def _push(args: argparse.Namespace) -> None:
     rows = read_rows(args.file)
     number = _open(args).push(args.stream, rows)
     print(f"push {number}: {rows.num_rows:,} rows")
+
+
+def _advance(args: argparse.Namespace) -> None:
+    number = _open(args).advance(args.time)
+    print(f"push {number}: now is at least {args.time}")
 
 
 def _upsert(args: argparse.Namespace) -> None:
@@ -135,8 +141,11 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _line(f: BatchFigures) -> str:
+    kept = f", {f.came:,} rows came to kept answers and {f.went:,} went" if f.came or f.went else ""
     failed = f", {f.quarantined:,} queries could not be matched (see `weir queries`)" if f.quarantined else ""
-    return f"batch {f.batch}: {f.events:,} events, {f.pairs:,} matches, {f.late:,} late, {f.batch_ms:.0f} ms{failed}"
+    failed += f", {f.given_up:,} answers could not be kept (see `weir queries`)" if f.given_up else ""
+    shown = f"{f.events:,} events, {f.pairs:,} matches, {f.late:,} late, {f.batch_ms:.0f} ms"
+    return f"batch {f.batch}: {shown}{kept}{failed}"
 
 
 def _fetch(args: argparse.Namespace) -> None:
@@ -163,7 +172,7 @@ def _drop(args: argparse.Namespace) -> None:
 
 def _retry(args: argparse.Namespace) -> None:
     _open(args).retry(args.ids)
-    print(f"matched again from the next batch on: {len(args.ids)}")
+    print(f"tried again from the next batch on: {len(args.ids)}")
 
 
 def _keep(args: argparse.Namespace) -> None:
@@ -274,10 +283,14 @@ def parser() -> argparse.ArgumentParser:
     made = verb("register", "register a query, or one for each row of a parameter file", _register)
     made.add_argument("sql")
     made.add_argument("--params", default=None, help="csv, json lines, parquet or Arrow; columns are the :parameters")
+    made.add_argument("--kept", action="store_true", help="have every batch bring the answers up to date")
 
     made = verb("push", "hand rows of a file to a stream", _push)
     made.add_argument("stream")
     made.add_argument("file")
+
+    made = verb("advance", "say that rows up to a time have come, so that windows move on without any", _advance)
+    made.add_argument("time", help="such as '2026-01-31 12:00:00'")
 
     made = verb("upsert", "put rows of a file into a table", _upsert)
     made.add_argument("table")
@@ -306,7 +319,7 @@ def parser() -> argparse.ArgumentParser:
     made = verb("drop", "drop queries", _drop)
     made.add_argument("ids", type=int, nargs="+")
 
-    made = verb("retry", "have demoted queries matched again", _retry)
+    made = verb("retry", "have demoted queries matched again, and those that were given up kept again", _retry)
     made.add_argument("ids", type=int, nargs="+")
 
     made = verb("keep", "change how long a stream keeps its rows", _keep)

@@ -1,23 +1,27 @@
 """`weir demo`: a generated market feed and the weather, 100,000 standing queries of several shapes, one Spark job.
 
 A feeder thread pushes trades as fast as the job takes them, and now and then the weather of each area; most queries
-select trades, some thousands join trades with the weather where they are made. On a terminal a live view shows events
-and matches a second, batch times, the busiest queries and the answers of a few watched ones; it stays when the demo
-ends. Elsewhere the demo prints a line now and then, and the answers at the end. Queries are shown in the words of
-those who registered them: the registry keeps only their canonical form, so the demo remembers what it registered.
+select trades, some thousands join trades with the weather where they are made, and some are alerts: their answers are
+kept, and every batch tells which of them fired and which cleared. On a terminal a live view shows events and matches a
+second, batch times, the busiest queries, the newest alerts and the answers of a few watched queries; it stays when the
+demo ends. Elsewhere the demo prints a line now and then, and alerts and answers at the end. Queries are shown in the
+words of those who registered them: the registry keeps only their canonical form, so the demo remembers what it
+registered.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,12 +36,23 @@ from weir.progress import Progress
 from weir.runtime.run import Run, RunProgress
 from weir.store.matches import read_matches
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 SEED = 7  # every demo has the same queries
 SYMBOLS = 2_000
 AREAS = ("Tokyo", "London", "New York", "Frankfurt", "Singapore", "Zurich", "Toronto", "Sydney")
 CHUNK_ROWS = 20_000
 BACKLOG_ROWS_MAX = 120_000
 WEATHER_S = 3.0  # between two reports of the weather
+ALERT = (
+    "SELECT symbol, count(*) AS trades, sum(size) AS shares FROM trade WHERE symbol = :symbol AND size >= :size "
+    "GROUP BY symbol HAVING count(*) > :trades BEGIN NOW - INTERVAL 5 SECONDS END NOW"
+)
+ALERT_S = 5  # its window
+ALERT_SYMBOLS = 100  # the most traded ones, of which alerts are
+USUAL_RATE = 20_000  # trades a second, at which about as many alerts have fired as have not
+NEWEST = 2  # alerts that are shown
 COLUMNS = "symbol string, price double, size int, area string, ts timestamp"
 WEATHER_COLUMNS = "area string, category int, ts timestamp"
 
@@ -92,6 +107,8 @@ class Market:
         r = self.random
         part = [count * 4 // 10, count * 3 // 10, count * 2 // 10, count * 4 // 100]
         part.append(count - sum(part))
+        told = part[4] // 6  # of the last part are alerts
+        plain = part[4] - told
         s = [r.integers(0, SYMBOLS, n) for n in part]
         storm = r.integers(2, 8, part[3])
         # The queries that are watched will have answers: their symbols are often traded, in any wind, …
@@ -99,7 +116,8 @@ class Market:
         near = [self.price[k] * np.exp(r.normal(0, 0.02, len(k))) for k in s]
         near[0][:1] *= 1.1  # … and they take nearly any price.
         near[3][:2] *= 1.1
-        return [
+        values = np.round(r.uniform(420_000, 600_000, part[4]), 2)
+        found = [
             (
                 "SELECT symbol, price, ts FROM trade WHERE symbol = :symbol AND price < :limit "
                 "BEGIN NOW - INTERVAL 5 MINUTES END NOW",
@@ -137,12 +155,22 @@ class Market:
                 "BEGIN NOW - INTERVAL 10 MINUTES END NOW",
                 pa.table(
                     {
-                        "area": np.array(AREAS)[s[4] % len(AREAS)],
-                        "value": np.round(r.uniform(420_000, 600_000, part[4]), 2),
+                        "area": np.array(AREAS)[s[4][:plain] % len(AREAS)],
+                        "value": values[:plain],
                     }
                 ),
             ),
+            (ALERT, self._alerts(told)),
         ]
+        return [(sql, params) for sql, params in found if params.num_rows]
+
+    def _alerts(self, count: int) -> pa.Table:
+        """Parameters of alerts: many have fired, many have not, and some are near the point where they do."""
+        which = self.random.integers(0, ALERT_SYMBOLS, count)
+        size = self.random.integers(900, 990, count)
+        usual = USUAL_RATE * ALERT_S * self.share[which] * (1_000 - size) / 999
+        trades = np.round(usual * np.exp(self.random.uniform(-1.5, 1, count)))
+        return pa.table({"symbol": self.symbol[which], "size": size, "trades": trades.astype(np.int64)})
 
 
 class Wordings:
@@ -166,6 +194,50 @@ def _written(value: object) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What became of an alert."""
+
+    id: int
+    has_fired: bool  # or cleared
+    row: str  # of its answer, as JSON
+
+
+@dataclass
+class Alerts:
+    """How many alerts fired and cleared, and the newest of them."""
+
+    count: int = 0  # that stand
+    fired: int = 0
+    cleared: int = 0
+    newest: tuple[Told, ...] = ()
+    batch: int = -1  # the last one that was told
+
+    def tell(self, changes: DataFrame, batch: int) -> None:
+        """Take what came and went in a batch."""
+        self.take([(row["query"], row["came"], row["row"]) for row in changes.collect()], batch)
+
+    def take(self, changes: Iterable[tuple[int, bool, str]], batch: int) -> None:
+        """The same as lines: query, whether the row came, the row. A batch may be told again, and counts once."""
+        if batch <= self.batch:
+            return
+        self.batch = batch
+        came: dict[int, str] = {}
+        went: dict[int, str] = {}
+        for id, has_come, row in changes:
+            (came if has_come else went)[id] = row
+        # Where one row came and another went the alert still holds; it has other figures.
+        fired = [Told(id, True, came[id]) for id in sorted(came.keys() - went.keys())]
+        cleared = [Told(id, False, went[id]) for id in sorted(went.keys() - came.keys())]
+        self.fired += len(fired)
+        self.cleared += len(cleared)
+        both = [one for pair in zip(fired, cleared, strict=False) for one in pair]
+        self.newest = tuple([*both, *fired, *cleared, *self.newest][:NEWEST])
+
+    def __str__(self) -> str:
+        return f"{self.count:,} alerts: {self.fired:,} fired, {self.cleared:,} cleared"
+
+
 def demo(*, queries: int = 100_000, seconds: float = 45.0, folder: str | None = None) -> None:
     """Run the demo; ends by itself with one line of figures."""
     progress = Progress(sys.stdout)
@@ -184,22 +256,24 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
     market = Market(np.random.default_rng(SEED))
     wordings = Wordings()
     watched: list[Query] = []  # whose answers are shown: a selection, two joins
+    alerts = Alerts()
     registered = 0
     progress.bar("registering queries", registered, queries)
     for sql, params in market.wishes(queries):
-        made = weir.register_many(sql, params)
+        made = weir.register_many(sql, params, kept=sql == ALERT)
         wordings.add(made.ids, sql, params)
         registered += len(made)
         progress.bar("registering queries", registered, queries)
+        alerts.count += len(made) if sql == ALERT else 0
         watched.extend(made[:2] if "JOIN" in sql else made[: 1 if not watched else 0])
     progress.say("starting Spark")
-    run = weir.run(trigger="0 seconds", say=progress.say)
+    run = weir.run(trigger="0 seconds", alerts=alerts.tell, say=progress.say)
     stop = threading.Event()
     pushed = [0]
     feeder = threading.Thread(target=_feed, args=(weir, market, run, stop, pushed), name="feeder")
     feeder.start()
     started = time.monotonic()
-    with Screen(progress, open_weir(weir.files.location), watched, wordings) as screen:
+    with Screen(progress, open_weir(weir.files.location), watched, wordings, alerts) as screen:
         try:
             _watch(run, screen, started, seconds)
         finally:
@@ -257,6 +331,7 @@ class Screen:
     reader: Weir  # a second client of the same folder
     watched: Sequence[Query]
     wordings: Wordings
+    alerts: Alerts
     live: Live | None = None
 
     def __enter__(self) -> Screen:
@@ -277,7 +352,7 @@ class Screen:
     def show(self, figures: RunProgress, elapsed: float) -> None:
         """Show how it goes."""
         if self.live is None:
-            self.progress.say(_headline(figures, elapsed))
+            self.progress.say(f"{_headline(figures, elapsed)}  {self.alerts}")
         else:
             self.live.update(self.view(figures, elapsed), refresh=True)
 
@@ -286,6 +361,10 @@ class Screen:
         if self.live is not None:
             self.live.update(self.view(figures, elapsed), refresh=True)
             return
+        self.progress.say(str(self.alerts))
+        for told in self.alerts.newest:
+            self.progress.say(f"alert {told.id}: {self.wordings.of(told.id)}")
+            self.progress.say(f"  {_became(told)}")
         for id, answer in self.answers():
             self.progress.say(f"query {id}: {self.wordings.of(id)}")
             self.progress.say(f"  {_summary(answer)}")
@@ -295,7 +374,7 @@ class Screen:
         return [(query.id, self.reader.query(query.id).fetch()) for query in self.watched]
 
     def view(self, figures: RunProgress, elapsed: float) -> Group:
-        """The figures, the busiest queries, and the watched ones with their answers."""
+        """The figures, the busiest queries, the newest alerts, and the watched queries with their answers."""
         matches = _table("matches", "busiest queries of the last batch")
         for id, count in busiest(self.reader):
             matches.add_row(f"{count:,}", Text(self.wordings.of(id)))
@@ -303,7 +382,12 @@ class Screen:
         for id, answer in self.answers():
             watched.add_row(f"{id:,}", Text(self.wordings.of(id)))
             watched.add_row("", Text(f"→ {_summary(answer)}", style="green"))
-        return Group(Text(_headline(figures, elapsed).strip(), style="bold"), "", matches, "", watched)
+        newest = _table("alert", f"and what became of it ({self.alerts})")
+        for told in self.alerts.newest:
+            newest.add_row(f"{told.id:,}", Text(self.wordings.of(told.id)))
+            newest.add_row("", Text(f"→ {_became(told)}", style="red" if told.has_fired else "green"))
+        headline = Text(_headline(figures, elapsed).strip(), style="bold")
+        return Group(headline, "", matches, "", newest, "", watched)
 
 
 def _table(number: str, text: str) -> Table:
@@ -332,6 +416,12 @@ def _summary(answer: pa.Table) -> str:
         for name, value in last.items()
     )
     return f"{answer.num_rows:,} rows in its window; the last: {values}"
+
+
+def _became(told: Told) -> str:
+    """Whether an alert fired or cleared, and the row that came or went."""
+    values = ", ".join(f"{name} {value}" for name, value in json.loads(told.row).items())
+    return f"{'fired' if told.has_fired else 'cleared'}: {values}"
 
 
 def busiest(reader: Weir, most: int = 3) -> list[tuple[int, int]]:

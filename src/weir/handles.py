@@ -124,7 +124,7 @@ class Queries(Sequence[Query]):
         return f"<weir.Queries {self.ids.start} … {self.ids.stop - 1}; the first is {first}>"
 
 
-def to_us(at: datetime.datetime | str | int) -> int:
+def to_us(at: datetime.datetime | str | int, error: type[WeirError] = QueryError) -> int:
     """A moment in µs since the epoch; times without a zone are UTC."""
     if not isinstance(at, bool) and isinstance(at, int | np.integer):
         return int(at)
@@ -132,9 +132,9 @@ def to_us(at: datetime.datetime | str | int) -> int:
         try:
             at = datetime.datetime.fromisoformat(at)
         except ValueError as wrong:
-            raise QueryError(f"'{at}' is not a time: {wrong}", hint="write it as 2026-01-31 12:00:00") from wrong
+            raise error(f"'{at}' is not a time: {wrong}", hint="write it as 2026-01-31 12:00:00") from wrong
     if not isinstance(at, datetime.datetime):
-        raise QueryError(
+        raise error(
             f"{at!r} is not a time, but a {type(at).__name__}",
             hint="give a datetime, a text such as 2026-01-31 12:00:00, or µs since the epoch",
         )

@@ -26,6 +26,7 @@ class Settings:
     set_items_max: int = 1_000_000  # values in one list behind IN
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
     join_families_max: int = 100  # different (two streams, equalities) that standing joins may have
+    kept_results_max: int = 1_000_000  # results in the windows of one kept query; with more it is computed when asked
     sql_chars_max: int = 100_000  # length of one SQL text
     sql_terms_max: int = 10_000  # ANDs and ORs in one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
@@ -38,6 +39,7 @@ class Settings:
     fold_every_batches: int = 500  # documents of so many batches are folded into one; 0 never
     late_keep_s: int = 604_800  # how long rows that were not taken can be looked at
     compact_every_batches: int = 16  # how often match files are inverted to runs by query
+    idle_tick_s: float = 0.0  # on the arrival clock, an idle job makes a batch so often; 0 when a kept answer is due
 
     @classmethod
     def of(cls, given: Mapping[str, object] | None) -> Settings:

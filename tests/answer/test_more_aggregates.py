@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import weir
+from weir.algebra.nodes import Aggregate, ColumnRef
+from weir.algebra.schema import BIGINT, decimal
+from weir.answer.groups import grouped
 from weir.sql.lower import lower
 from weir.sql.parse import parse
 from weir.sql.shapes import shape_of
@@ -103,3 +109,36 @@ def test_texts_are_numbers_where_numbers_are_aggregated(w: weir.Weir, rows: dict
 def test_what_is_refused(w: weir.Weir, sql: str, message: str) -> None:
     with pytest.raises(weir.WeirError, match=message):
         w.register(sql)
+
+
+def test_averages_of_decimals_are_rounded_alike_whether_64_bits_hold_them_or_not() -> None:
+    rng = random.Random(5)
+    type_ = decimal(18, 3)
+    call = Aggregate("avg", (ColumnRef(-1, "x", type_),), False, decimal(22, 7))
+    for largest in (9, 10**6, 10**12, 10**18 - 1):
+        units = [rng.choice((None, rng.randint(-largest, largest), largest)) for _ in range(300)]
+        groups = [rng.randrange(60) for _ in units]
+        numbers = [None if u is None else Decimal(u).scaleb(-3) for u in units]
+        rows = pa.table({"k": groups, "x": pa.array(numbers, pa.decimal128(18, 3))})
+        found = dict(zip(*grouped(rows, ["k"], [("a", call)]).to_pydict().values(), strict=True))
+        for group in set(groups):
+            mine = [u for u, g in zip(units, groups, strict=True) if g == group and u is not None]
+            expected = None
+            if mine:
+                exact = Fraction(sum(mine) * 10**4, len(mine))
+                whole = int(abs(exact) + Fraction(1, 2))
+                expected = Decimal(whole if exact >= 0 else -whole).scaleb(-7)
+            assert found[group] == expected, f"{largest}, group {group}: {mine}"
+
+
+def test_the_mode_of_each_of_many_groups_is_its_least_most_frequent_value() -> None:
+    rng = random.Random(6)
+    groups = [rng.randrange(200) for _ in range(1_000)]
+    values = [rng.choice((None, 1, 2, 3, -4)) for _ in groups]
+    rows = pa.table({"k": groups, "x": pa.array(values, pa.int64())})
+    call = Aggregate("mode", (ColumnRef(-1, "x", BIGINT),), False, BIGINT)
+    found = dict(zip(*grouped(rows, ["k"], [("m", call)]).to_pydict().values(), strict=True))
+    for group in set(groups):
+        counted = Counter(v for v, g in zip(values, groups, strict=True) if g == group and v is not None)
+        expected = min(counted, key=lambda v: (-counted[v], v), default=None)
+        assert found[group] == expected, f"group {group}: {counted}"

@@ -157,3 +157,16 @@ def test_a_query_in_from_has_the_versions_of_its_own_rows(tmp_path: Path, text: 
     query = w.register(text)
     direct.batch({"r": [row(1, 10)], "s": [row(2, 20)]})
     assert [tuple(one.values()) for one in query.fetch().to_pylist()] == [expected]
+
+
+def test_the_nearest_row_of_a_table_is_one_that_held_at_the_rows_time(tmp_path: Path) -> None:
+    direct = opened(tmp_path)
+    w = direct.weir
+    w.table("u", "id int, k int, n int, since timestamp", key="id", time="since")
+    query = w.register("SELECT r.id, r.ts, u.n FROM r ASOF LEFT JOIN u ON r.k = u.k AND r.id >= u.n")
+    since = {2: 0, 4: 20, 9: 0}
+    w.upsert("u", [{"id": n, "k": 1, "n": n, "since": instant(s * SECOND)} for n, s in since.items()])
+    w.push("r", [row(5, 18), row(5, 25), row(1, 25)])
+    direct.batch({})
+    found = [(one["id"], one["n"]) for one in query.fetch().to_pylist()]
+    assert found == [(5, 2), (5, 4), (1, None)]

@@ -22,7 +22,10 @@ from weir.store.data_files import batch_of_path
 
 pytestmark = pytest.mark.crash
 # A worker that dies is started again by Spark and the batch goes on; everything else takes the driver along.
-IN_WORKERS = {"ingest worker, mid-file", "row file written, task result lost", "match worker, mid-file"}
+IN_WORKERS = {
+    "ingest worker, mid-file", "row file written, task result lost", "match worker, mid-file", "kept state, mid-file",
+    "mid-merge of kept state", "kept state written, task result lost",
+}  # fmt: skip
 LATER = {"mid-publication"}  # nothing is published yet
 
 
@@ -55,7 +58,8 @@ def test_every_point(tmp_path: Path, own_jvm: bool) -> None:
             id = world.register(
                 f"SELECT t.n FROM trade t JOIN weather w ON t.area = w.area WHERE t.price > {90 - k} AND category = {k}"
                 if k % 2
-                else f"SELECT n FROM trade WHERE price > {90 - k}"
+                else f"SELECT n FROM trade WHERE price > {90 - k}",
+                kept=k % 4 < 2,
             )
             if k % 3 == 2:
                 world.drop(id - 1)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import weir
 from tests.oracle.plain_tables import Change, table_at, versions_of
 from weir.algebra.schema import ENDLESS_US, TIMESTAMP, Catalog, Column, Table
+from weir.answer import fetch
 from weir.answer.table_versions import shown_at, versions
 from weir.store.row_files import arrow_schema, read_table
 from weir.testing import answer, differ
@@ -78,6 +79,7 @@ OVER_TABLES = {
 }  # with what DuckDB is asked, if that is another text: it knows all versions of a table that is not retroactive
 JOIN_OF_THREE = len(QUERIES) - 1
 QUERIES = (*QUERIES, *OVER_TABLES)
+KEPT = QUERIES[::2]  # these stand twice: computed when they are asked for, and kept
 WATCHED = (0, 6, 1, 7, JOIN_OF_THREE, JOIN_OF_THREE + 1, JOIN_OF_THREE + 2)  # that the reader asks for, in turn
 EDGES = (Column("valid_from", TIMESTAMP), Column("valid_to", TIMESTAMP))
 FAR = datetime.timedelta(days=400)  # from the first row; an edge of a lifetime that is no edge
@@ -92,6 +94,7 @@ class World:
     batches: int = 0  # pushed so far, ROWS rows each
     late: int = 0
     texts: dict[int, str] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)
     changes: dict[str, list[Change]] = field(default_factory=dict)  # by table
     environment: dict[str, str] = field(default_factory=dict)  # of drivers
 
@@ -104,15 +107,20 @@ class World:
             self.changes[name] = []
         for text in QUERIES:
             self.register(text)
+        for text in KEPT:
+            self.register(text, kept=True)
 
-    def register(self, text: str) -> int:
-        id = self.weir.register(text).id
+    def register(self, text: str, *, kept: bool = False) -> int:
+        id = self.weir.register(text, kept=kept).id
         self.texts[id] = text
+        if kept:
+            self.kept.add(id)
         return id
 
     def drop(self, id: int) -> None:
         self.weir.drop(id)
         del self.texts[id]
+        self.kept.discard(id)
 
     def push(self, batches: int = 1) -> None:
         """Rows with consecutive numbers in each stream; a batch takes exactly one push of each."""
@@ -204,6 +212,10 @@ class World:
             got = w.query(id).fetch()
             difference = differ(self.expected(w, text, rows), got)
             assert difference is None, f"batch {w.state.last}, query {id}: {text}\n{difference}"
+        for id in self.kept:
+            standing = w._library.standing(id)
+            if w.state.active_from(standing.registry_number) is not None:  # a batch was planned since it stands
+                assert fetch.kept_answer(standing, w.files, w.state) is not None, f"not kept: {self.texts[id]}"
 
     def check_complete(self) -> None:
         self.check()

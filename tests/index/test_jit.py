@@ -37,7 +37,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_folder_is_private_and_named_after_the_sources(fresh: Path) -> None:
     folder = jit.cache_folder()
     assert folder is not None
-    assert folder.name.startswith(jit.source_hash(("index",)))
+    assert folder.name.startswith(jit.source_hash(jit.COMPILED_FROM))
     for part in (folder, folder.parent, folder.parent.parent):
         assert stat.S_IMODE(part.stat().st_mode) == 0o700
 
@@ -80,14 +80,14 @@ def test_without_any_folder_kernels_are_still_made(fresh: Path) -> None:
 
 
 def test_the_hashes_follow_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*jit.LAID_OUT_BY, "store"):
+    for name in (*jit.LAID_OUT_BY, "operators", "store"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.py").write_text("1")
     monkeypatch.setattr(jit, "__file__", str(tmp_path / "index" / "jit.py"))
 
     def hashes() -> tuple[str, str]:
         jit.source_hash.cache_clear()
-        return jit.source_hash(("index",)), jit.source_hash()
+        return jit.source_hash(jit.COMPILED_FROM), jit.source_hash()
 
     try:
         before = hashes()
@@ -98,6 +98,10 @@ def test_the_hashes_follow_the_sources(tmp_path: Path, monkeypatch: pytest.Monke
             assert hashes()[0] == before[0], "compiled code does not depend on it"
             assert hashes()[1] != before[1]
             before = hashes()
+        (tmp_path / "operators" / "a.py").write_text("2")
+        assert hashes()[0] != before[0]
+        assert hashes()[1] == before[1], "no segment is laid out by it"
+        before = hashes()
         (tmp_path / "index" / "a.py").write_text("2")
         assert hashes()[0] != before[0]
         assert hashes()[1] != before[1]
@@ -130,7 +134,9 @@ def test_other_users_of_numba_keep_their_settings(fresh: Path) -> None:
 def test_kernels_release_the_gil_and_keep_to_the_letter_of_comparisons() -> None:
     assert len(KERNELS) > 20
     for made in KERNELS:
-        assert made.__module__.startswith(("weir.index.", __name__)), f"{made.__module__}: not part of the cache's hash"
+        assert made.__module__.startswith(("weir.index.", "weir.operators.", __name__)), (
+            f"{made.__module__}: not part of the cache's hash"
+        )
         assert made.targetoptions["nogil"], made.__name__
         assert not made.targetoptions.get("fastmath"), made.__name__
         assert not made.targetoptions.get("parallel"), made.__name__

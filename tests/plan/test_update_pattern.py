@@ -9,7 +9,8 @@ import pytest
 from tests.sql.market import CATALOG, lowered
 from weir.algebra.nodes import Join, Node
 from weir.algebra.rebuild import inputs
-from weir.plan.update_pattern import UpdatePattern, pattern_of
+from weir.algebra.update_patterns import UpdatePattern
+from weir.plan.update_pattern import pattern_of
 
 MONOTONIC, WKS, WK, STR = UpdatePattern
 

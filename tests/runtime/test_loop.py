@@ -14,7 +14,7 @@ from obstore.store import MemoryStore
 from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream
 from weir.errors import FencedError, RunError, StoreError
 from weir.runtime import faults
-from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows, run_batch
+from weir.runtime.loop import Context, IngestReport, Matched, MatchReport, SliceRows, UpkeepReport, run_batch
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog, identity
 from weir.store.data_files import data_path
@@ -72,6 +72,9 @@ class Jobs:
             for part in self.slices
         )
         return IngestReport(slices, self.inbox_next)
+
+    def maintain(self, matched: Matched) -> UpkeepReport:
+        return UpkeepReport()
 
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: Ids) -> MatchReport:
         self.excluded.append(demoted.tolist())

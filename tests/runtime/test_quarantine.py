@@ -91,7 +91,7 @@ def test_a_dropped_victim_is_nobodys_problem(tmp_path: Path) -> None:
 def test_who_is_matched_cannot_be_tried_again(tmp_path: Path) -> None:
     world, direct = make(tmp_path)
     direct.batch(world.new_rows())
-    with pytest.raises(QueryError, match="query 0 is not demoted"):
+    with pytest.raises(QueryError, match="query 0 is neither demoted nor given up"):
         world.weir.retry([0])
     with pytest.raises(QueryError, match="there is no query 900"):
         world.weir.retry(900)

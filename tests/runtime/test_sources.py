@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from weir.runtime.sources import InboxReader, Reference, Slice, cut
 from weir.store.files import LocalFiles
-from weir.store.inbox import Inbox
+from weir.store.inbox import CLOCK, Inbox
 
 
 def reader(folder: Path, pushes: list[int], slices: int = 2) -> InboxReader:
@@ -70,6 +70,22 @@ def test_available_now_ends_where_it_began_also_after_a_release(tmp_path: Path) 
     source.prepareForTriggerAvailableNow()
     inbox.push("s", pa.table({"a": [1]}))
     assert source.latestOffset({"ticket": 2, "row": 0}, ReadMaxRows(100)) == {"ticket": 3, "row": 0}
+
+
+def test_advances_come_in_their_place_and_count_as_a_row(tmp_path: Path) -> None:
+    source = reader(tmp_path, [9])
+    inbox = Inbox(LocalFiles(tmp_path))
+    for number in (1, 2, 4):
+        inbox.advance(number)
+        if number == 2:
+            inbox.push("s", pa.table({"a": [1, 2]}))
+    offset, seen = source.initialOffset(), []
+    for _ in range(3):
+        end = source.latestOffset(offset, ReadMaxRows(10))
+        references = [r for part in source.partitions(offset, end) if isinstance(part, Slice) for r in part.references]
+        seen.append({(r.ticket, r.stream) for r in references})
+        offset = end
+    assert seen == [{(0, "s"), (1, CLOCK)}, {(2, CLOCK), (3, "s"), (4, CLOCK)}, set()]
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])

@@ -10,6 +10,8 @@ import pytest
 from tests.sql.market import CATALOG, SETTINGS, lowered
 from weir.errors import RegisterError
 from weir.plan.classify import classify
+from weir.plan.maintenance import upkeep_of
+from weir.plan.registration import plan_registration
 from weir.sql.shapes import shape_of
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
@@ -71,6 +73,27 @@ def test_the_refusal_that_is_shown() -> None:
             SETTINGS,
         )
     assert str(caught.value) in TEXT
+
+
+KEPT = TEXT[TEXT.index("## What can be kept") :]
+
+
+def refusal(sql: str) -> str | None:
+    """Why the answer of a query of this page cannot be kept."""
+    return upkeep_of(plan_registration(sql, None, CATALOG, SETTINGS, refuse=False)).refusal
+
+
+@pytest.mark.parametrize("sql", [sql for sql in examples() if sql in KEPT])
+def test_what_is_said_to_be_kept_can_be(sql: str) -> None:
+    assert refusal(sql) is None
+
+
+def test_what_is_said_not_to_be_kept_is_refused_in_these_words() -> None:
+    assert sum(sql in KEPT for sql in examples()) >= 5
+    rows = re.findall(r"^\| `(SELECT .*)` \| (.*) \|$", KEPT, re.MULTILINE)
+    assert len(rows) >= 4
+    for sql, words in rows:
+        assert refusal(sql) == words
 
 
 @pytest.mark.parametrize("setting", ["sql_chars_max", "sql_depth_max"])

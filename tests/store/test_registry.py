@@ -176,9 +176,9 @@ def test_a_damaged_document_is_refused_by_name(files: Files, cut: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "number", "says"),
     [
-        ("register", 1, "has format 1, this version reads 4"),
-        ("rename", 4, "is a 'rename', expected register, drop or retry"),
-        ("register", 4, "is damaged: KeyError"),
+        ("register", 1, "has format 1, this version reads 5"),
+        ("rename", 5, "is a 'rename', expected register, drop or retry"),
+        ("register", 5, "is damaged: KeyError"),
     ],
 )
 def test_a_document_of_another_kind_or_format_is_refused(files: Files, kind: str, number: int, says: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 
-from weir.answer.fetch import Standing, StandingCore
+from weir.answer import slot_marks
+from weir.answer.fetch import Standing, StandingCore, kept_answer
 from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import COMBINATIONS_MAX, recompute
 from weir.answer.views import View
@@ -14,6 +15,7 @@ from weir.errors import StoreError
 from weir.families.forms import form_named
 from weir.plan.classify import classify
 from weir.plan.explain import explain
+from weir.plan.maintenance import upkeep_of
 from weir.plan.registration import Planned
 from weir.settings import Settings
 from weir.store import caches
@@ -44,7 +46,31 @@ def describe(planned: Planned, standing: Standing | None, files: Files, state: S
             said["state"] = _state(standing.cores[number], state)
         several = f"core {number}, " if len(classified.seen) > 1 else ""
         details |= {f"{several}{what}": value for what, value in said.items()}
+    details["kept"] = _kept(planned, standing, files, state)
     return explain(planned.query, catalog, classified, details)
+
+
+def cannot_be_kept(planned: Planned) -> str | None:
+    """Why every batch cannot bring the answers of such queries up to date; None if it can."""
+    parts = planned.classified.parts
+    return upkeep_of(planned).refusal or (None if parts is None else slot_marks.refusal(parts.finish))
+
+
+def _kept(planned: Planned, standing: Standing | None, files: Files, state: State) -> str:
+    """Whether the answer is brought up to date by every batch."""
+    if standing is None:
+        refusal = cannot_be_kept(planned)
+        return "can be (kept=True)" if refusal is None else f"cannot be: {refusal}"
+    if standing.kept_as is None:
+        return "no: it is computed when it is asked for"
+    lost = state.given_up.get(standing.id)
+    if lost is not None:
+        return f"given up in batch {lost[0]}, computed when it is asked for: {lost[1]}"
+    if kept_answer(standing, files, state) is None:
+        return "from its first batch on"
+    part = next(part for part in state.kept.values() if standing.id % part.of == part.part)
+    count = len(part.files)
+    return f"yes: part {part.part + 1} of {part.of}, in {count} file{'' if count == 1 else 's'}"
 
 
 def _reached(form: str, family: str, files: Files) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.nodes import NOW, ColumnRef, Expression, Query, Scan
-from weir.algebra.schema import TIMESTAMP, Stream, Table, called, is_changes
+from weir.algebra.schema import Stream, Table, called, is_changes
 from weir.answer import table_versions
 from weir.answer.finish import finished
 from weir.answer.kept_rows import KeptRows
@@ -31,11 +31,11 @@ from weir.errors import FetchError, StoreError
 from weir.families.contract import Seen
 from weir.families.query_parts import columns_of, condition_of
 from weir.plan.cores import Cores
-from weir.plan.finishes import Versions, spelt
-from weir.plan.from_rows import LIFETIME
+from weir.plan.finishes import Versions
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
+from weir.store.maintained import answer_of, read_part
 from weir.store.row_files import arrow_type
 from weir.store.state import State
 from weir.values.evaluate import evaluate
@@ -102,6 +102,7 @@ class Standing:
     cores: tuple[StandingCore, ...]
     parts: Cores
     tables: Mapping[str, Table]  # that it reads, by lower-case name
+    kept_as: str | None = None  # the name of its shape if its answers are to be maintained
 
 
 @dataclass(frozen=True)
@@ -264,8 +265,24 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
     Results of a core are in the order in which rows of its first source arrived, then those of its second, and so on.
     """
     tau_us = moment(state, at_us)
+    kept = kept_answer(standing, files, state) if tau_us == moment(state, None) else None
+    if kept is not None:
+        return kept
     answers = _answers(standing, files, state, tau_us, state.last)
     return _finished(standing, files, state, answers, Token(state.last, tau_us))
+
+
+def kept_answer(standing: Standing, files: Files, state: State) -> pa.Table | None:
+    """The answer as the last batch has kept it; None if it is not kept, or not yet."""
+    part = next((p for p in state.kept.values() if standing.id % p.of == p.part), None)
+    if standing.kept_as is None or part is None or not part.path or state.given_up.get(standing.id) is not None:
+        return None
+    shape = read_part(files, part.path).shapes.get(standing.kept_as)
+    found = None if shape is None else answer_of(files, shape, standing.id)
+    if found is None:
+        return None
+    schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in standing.query.output])
+    return pa.Table.from_arrays(found.columns, schema=schema)
 
 
 def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch: int) -> list[Answer]:
@@ -278,20 +295,11 @@ def _finished(standing: Standing, files: Files, state: State, answers: Sequence[
     tables = [project(core, a.views, a.ids, constants) for core, a in zip(standing.cores, answers, strict=True)]
 
     def versions(asked: Versions) -> pa.Table:
-        return _versions(standing.tables[asked.table.lower()], asked, files, state, seen)
+        table = standing.tables[asked.table.lower()]
+        found = table_versions.versions(files, table, state, seen.batch)
+        return table_versions.seen_versions(found, table, asked, seen.tau_us)
 
     return finished(standing.parts.finish, tables, standing.query.output, constants, versions)
-
-
-def _versions(table: Table, asked: Versions, files: Files, state: State, seen: Token) -> pa.Table:
-    """The rows of a table: those that are shown at τ, or all with their lifetimes, to be met by rows of streams."""
-    found = table_versions.versions(files, table, state, seen.batch)
-    if not asked.has_lifetimes:
-        found = table_versions.shown_at(found, table, seen.tau_us)
-    columns = {spelt(asked.source, column.name): found.column(column.name) for column in asked.columns}
-    for name, edge in zip(LIFETIME, (table_versions.FROM_US, table_versions.TO_US), strict=True):
-        columns[spelt(asked.source, name)] = found.column(edge).cast(arrow_type(TIMESTAMP))
-    return pa.table(columns)
 
 
 def changes(standing: Standing, files: Files, state: State, after: Token | None) -> Changes:

@@ -41,6 +41,7 @@ from weir.plan.finishes import (
     Together,
     Versions,
     Windowed,
+    inputs_of,
 )
 from weir.store.row_files import arrow_type
 from weir.values.evaluate import evaluate, truth
@@ -56,14 +57,18 @@ def finished(
     versions: VersionsOf | None = None,
 ) -> pa.Table:
     """The answer; its columns are called and typed as `output` says."""
-    found = _Finishing(tables, constants or {}, versions).rows(finish)
+    found = Finishing(tables, constants or {}, versions).rows(finish)
     fields = [pa.field(c.name, arrow_type(c.type)) for c in output]
     arrays = [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-class _Finishing:
-    """One evaluation of a finish."""
+class Finishing:
+    """One evaluation of a finish.
+
+    Where the answers of many queries are made at once (`weir.answer.many_finish`), `marks` are the columns that say
+    whose row it is; here there are none.
+    """
 
     def __init__(
         self, tables: Sequence[pa.Table], constants: Mapping[str, object], versions: VersionsOf | None
@@ -79,13 +84,13 @@ class _Finishing:
             Kept: self._kept,
             Paired: self._paired,
             Numbered: self._numbered,
-            Exploded: lambda f: _exploded(self.rows(f.input), f.arrays, f.name, outer=f.outer),
+            Exploded: lambda f, rows: _exploded(rows, f.arrays, f.name, outer=f.outer),
             Attached: self._attached,
-            Grouped: lambda f: grouped(self.rows(f.input), f.keys, f.aggregates),
-            Windowed: lambda f: windowed(self.rows(f.input), f.calls),
+            Grouped: self._grouped,
+            Windowed: self._windowed,
             Sorted: self._sorted,
             Together: self._together,
-            Once: lambda f: different(self.rows(f.input)),
+            Once: lambda f, rows: different(rows),
             Compared: self._compared,
         }
 
@@ -100,45 +105,66 @@ class _Finishing:
             return self.versions(finish)
         key = id(finish)
         if key not in self._known:
-            self._known[key] = self._operators[type(finish)](finish)
+            self._known[key] = self.made(finish, [self.rows(part) for part in inputs_of(finish)])
         return self._known[key]
 
+    def made(self, finish: Finish, inputs: Sequence[pa.Table]) -> pa.Table:
+        """What an operator makes of its inputs."""
+        return self._operators[type(finish)](finish, *inputs)
+
+    def marks(self, rows: pa.Table) -> tuple[str, ...]:
+        """The columns that stay beside whatever is made of these rows, and come first."""
+        return ()
+
+    def evaluated(self, e: Expression, rows: pa.Table) -> pa.Array:
+        """The value of an expression for every row."""
+        return evaluate(e, rows, self.constants)
+
+    def true(self, e: Expression, rows: pa.Table) -> np.ndarray:
+        """Where a condition is true."""
+        return truth(e, rows, self.constants)
+
     def _value(self, e: Expression, rows: pa.Table) -> pa.Array:
-        made = evaluate(e, rows, self.constants).cast(arrow_type(e.type))
+        made = self.evaluated(e, rows).cast(arrow_type(e.type))
         self._made += 0 if isinstance(e, ColumnRef) else made.nbytes
         require_room(self._made, "what the expressions of the finish make")
         return made
 
-    def _computed(self, finish: Computed) -> pa.Table:
-        rows = self.rows(finish.input)
-        return pa.table({name: self._value(e, rows) for name, e in finish.columns})
+    def _computed(self, finish: Computed, rows: pa.Table) -> pa.Table:
+        marked = {name: rows.column(name) for name in self.marks(rows)}
+        return pa.table(marked | {name: self._value(e, rows) for name, e in finish.columns})
 
-    def _extended(self, finish: Extended) -> pa.Table:
-        rows = self.rows(finish.input)
+    def _extended(self, finish: Extended, rows: pa.Table) -> pa.Table:
         return rows.append_column(finish.name, self._value(finish.value, rows))
 
-    def _kept(self, finish: Kept) -> pa.Table:
-        rows = self.rows(finish.input)
-        return rows.filter(pa.array(truth(finish.condition, rows, self.constants)))
+    def _kept(self, finish: Kept, rows: pa.Table) -> pa.Table:
+        return rows.filter(pa.array(self.true(finish.condition, rows)))
 
-    def _paired(self, finish: Paired) -> pa.Table:
-        left, right = self.rows(finish.left), self.rows(finish.right)
+    def _paired(self, finish: Paired, left: pa.Table, right: pa.Table) -> pa.Table:
         return paired(finish.kind, left, right, finish.condition, self.constants)
 
-    def _numbered(self, finish: Numbered) -> pa.Table:
-        rows = self.rows(finish.input)
+    def _numbered(self, finish: Numbered, rows: pa.Table) -> pa.Table:
         return rows.append_column(finish.name, pa.array(np.arange(rows.num_rows)))
+
+    # Groups and windows.
+
+    def _grouped(self, finish: Grouped, rows: pa.Table) -> pa.Table:
+        return grouped(rows, (*self.marks(rows), *finish.keys), finish.aggregates)
+
+    def _windowed(self, finish: Windowed, rows: pa.Table) -> pa.Table:
+        marks = tuple(ColumnRef(OWN, name, BIGINT) for name in self.marks(rows))
+        calls = [(name, replace(call, partition=(*call.partition, *marks))) for name, call in finish.calls]
+        return windowed(rows, calls if marks else finish.calls)
 
     # Subqueries.
 
-    def _attached(self, finish: Attached) -> pa.Table:
-        rows, found = self.rows(finish.input), self.rows(finish.found)
+    def _attached(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Table:
         if finish.kind == "in":
             values = self._among(finish, rows, found)
         elif finish.kind == "exists":
             values = pa.array(_has(finish, rows, found))
         else:
-            values = _scalar(finish, rows, found)
+            values = self._scalar(finish, rows, found)
         return rows.append_column(finish.name, values.cast(arrow_type(finish.type.type)))
 
     def _among(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
@@ -168,6 +194,28 @@ class _Finishing:
         unknown[with_null] = self._has_partner(rows.take(pa.array(with_null)), inner, maybe)
         return pa.array(true, mask=~true & unknown)
 
+    def _scalar(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
+        """The only value of the subquery, NULL if it has none."""
+        values = found.column(finish.value).combine_chunks()
+        if finish.number is None:
+            if len(values) > 1:
+                self.refuse_several(finish, rows, np.array([len(values)]))
+            gone = np.full(rows.num_rows, not len(values))
+            return values.take(pa.array(np.zeros(rows.num_rows, np.int64), mask=gone))
+        numbers, mine = (table.column(finish.number).to_numpy() for table in (found, rows))
+        size = 1 + max(int(numbers.max(initial=-1)), int(mine.max(initial=-1)))
+        count = np.bincount(numbers, minlength=size)
+        if int(count.max(initial=0)) > 1:
+            self.refuse_several(finish, rows, count)
+        place = np.full(size, -1, np.int64)
+        place[numbers] = np.arange(len(numbers))
+        place = place[mine]
+        return values.take(pa.array(place, mask=place < 0))
+
+    def refuse_several(self, finish: Attached, rows: pa.Table, count: np.ndarray) -> None:
+        """Subqueries that stand for one value have several rows: so many, by the number of the row around them."""
+        raise too_many(int(count.max()))
+
     def _has_partner(self, rows: pa.Table, inner: pa.Table, terms: Sequence[Expression]) -> np.ndarray:
         """For each row, whether there is one inside for which all terms are true."""
         first, _ = pairs(rows, inner, conjunction(list(terms)), self.constants)
@@ -177,19 +225,11 @@ class _Finishing:
 
     # Order.
 
-    def _sorted(self, finish: Sorted) -> pa.Table:
-        rows = self.rows(finish.input)
-        keys = {f"k{k}": engine.alike(rows.column(name)) for k, (name, _) in enumerate(finish.keys)}
+    def _sorted(self, finish: Sorted, rows: pa.Table) -> pa.Table:
+        keys = sort_keys(rows, finish)
         start, count = self._number(finish.start) or 0, self._number(finish.count)
         if keys and rows.num_rows > 1:
-            order = [
-                f"k{k} {'DESC' if d.descending else 'ASC'} NULLS {'FIRST' if d.nulls_first else 'LAST'}"
-                for k, (_, d) in enumerate(finish.keys)
-            ]
-            cut = "" if count is None else f" LIMIT {min(start + count, rows.num_rows)}"
-            statement = f"SELECT {engine.PLACE} FROM t ORDER BY {', '.join(order)}, {engine.PLACE}{cut}"
-            places = engine.run(statement, {"t": engine.with_place(pa.table(keys))})
-            rows = rows.take(places.column(0).combine_chunks())
+            rows = rows.take(places_in_order(keys, finish, None if count is None else start + count))
         return rows.slice(start, count).select(list(finish.shown))
 
     def _number(self, constant: Literal | Param | None) -> int | None:
@@ -200,24 +240,45 @@ class _Finishing:
             return None
         number = int(str(value))
         if number < 0:
-            raise FetchError(f"LIMIT and OFFSET take 0 or more rows, got {number}")
+            raise negative(number)
         return number
 
     # Sets.
 
-    def _together(self, finish: Together) -> pa.Table:
-        tables = [self.rows(part) for part in finish.inputs]
+    def _together(self, finish: Together, *tables: pa.Table) -> pa.Table:
         return pa.concat_tables([_like(table, tables[0]) for table in tables])
 
-    def _compared(self, finish: Compared) -> pa.Table:
-        left = self.rows(finish.left)
-        right = _like(self.rows(finish.right), left)
+    def _compared(self, finish: Compared, left: pa.Table, right: pa.Table) -> pa.Table:
+        right = _like(right, left)
         if finish.kind == "except":
             return less(left, right) if finish.all else different(without(left, right))
         return common(left, right) if finish.all else different(without(left, right, inside=True))
 
 
 _VALUE, _NUMBER = "value inside", "number inside"  # columns of a subquery's rows while they are compared
+
+
+def sort_keys(rows: pa.Table, finish: Sorted) -> dict[str, pa.Array]:
+    """What decides about the order of rows."""
+    return {f"k{k}": engine.alike(rows.column(name)) for k, (name, _) in enumerate(finish.keys)}
+
+
+def places_in_order(keys: Mapping[str, pa.Array], finish: Sorted, most: int | None) -> pa.Array:
+    """The places of the rows with these keys in order, so many of them; other columns than keys come before them."""
+    order = [
+        f"k{k} {'DESC' if d.descending else 'ASC'} NULLS {'FIRST' if d.nulls_first else 'LAST'}"
+        for k, (_, d) in enumerate(finish.keys)
+    ]
+    first = [engine.quoted(name) for name in keys][: len(keys) - len(order)]
+    table = engine.with_place(pa.table(dict(keys)))
+    cut = "" if most is None else f" LIMIT {min(most, table.num_rows)}"
+    statement = f"SELECT {engine.PLACE} FROM t ORDER BY {', '.join([*first, *order])}, {engine.PLACE}{cut}"
+    return engine.run(statement, {"t": table}).column(0).combine_chunks()
+
+
+def negative(number: int) -> FetchError:
+    """A LIMIT or an OFFSET of less than no rows."""
+    return FetchError(f"LIMIT and OFFSET take 0 or more rows, got {number}")
 
 
 def _like(table: pa.Table, first: pa.Table) -> pa.Table:
@@ -256,23 +317,8 @@ def _has(finish: Attached, rows: pa.Table, found: pa.Table) -> np.ndarray:
     return has
 
 
-def _scalar(finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
-    values = found.column(finish.value).combine_chunks()
-    if finish.number is None:
-        if len(values) > 1:
-            raise _too_many(len(values))
-        return values.take(pa.array(np.zeros(rows.num_rows, np.int64), mask=np.full(rows.num_rows, not len(values))))
-    numbers = found.column(finish.number).to_numpy()
-    place = np.full(int(rows.num_rows), -1, np.int64)
-    count = np.bincount(numbers, minlength=rows.num_rows)
-    if int(count.max(initial=0)) > 1:
-        raise _too_many(int(count.max()))
-    place[numbers] = np.arange(len(numbers))
-    mine = place[rows.column(finish.number).to_numpy()]
-    return values.take(pa.array(mine, mask=mine < 0))
-
-
-def _too_many(count: int) -> FetchError:
+def too_many(count: int) -> FetchError:
+    """A subquery that stands for one value has so many."""
     return FetchError(
         f"a subquery that stands for one value has {count:,} rows",
         hint="use an aggregate such as max(), add LIMIT 1, or write IN",

@@ -22,6 +22,7 @@ from weir.algebra.decimals import CALCULATIONS, number_of, units_of
 from weir.algebra.nodes import Aggregate, ColumnRef, Expression
 from weir.algebra.schema import Kind
 from weir.answer import engine
+from weir.answer.decimal_words import divided_in_longs, long_units
 from weir.answer.engine import PLACE
 from weir.answer.row_codes import codes
 from weir.store.row_files import arrow_type
@@ -297,6 +298,10 @@ def _fitting(aggregate: Aggregate, values: pa.Array) -> pa.Array:
     type_ = aggregate.type
     if type_.kind is Kind.DOUBLE or pa.types.is_floating(values.type):
         return values
+    if type_.kind is not Kind.DECIMAL and pa.types.is_decimal(values.type):
+        units = long_units(values.fill_null(0))
+        if units is not None:
+            return pa.array(units, mask=values.is_null().to_numpy(zero_copy_only=False))
     wide = pa.decimal256(76, values.type.scale if pa.types.is_decimal(values.type) else 0)
     limit = 10 ** (type_.precision - type_.scale) if type_.kind is Kind.DECIMAL else 2**63
     fits = pc.less(pc.abs(values.cast(wide)), pa.scalar(Decimal(limit), wide))
@@ -309,6 +314,9 @@ def _divided(aggregate: Aggregate, values: pa.Array) -> pa.Array:
     if type_.kind is not Kind.DECIMAL:
         return values
     scale = aggregate.args[0].type.scale
+    quick = divided_in_longs(values, type_, 10 ** max(type_.scale - scale, 0)) if type_.scale >= scale else None
+    if quick is not None:
+        return quick
     found = []
     for made in values.to_pylist():
         units = None
@@ -385,13 +393,17 @@ def _most_frequent(_: Aggregate, lists: pa.Array) -> pa.Array:
     """mode: of values that occur equally often the least."""
     begin, count = _spans(lists)
     numbers = codes(pa.table({"v": lists.values}))
-    places: list[int | None] = []
-    for first, n in zip(begin.tolist(), count.tolist(), strict=True):
-        mine = numbers[first : first + n]
-        starts = np.flatnonzero(np.append(True, mine[1:] != mine[:-1])) if n else np.empty(0, np.int64)
-        lengths = np.diff(np.append(starts, n))
-        places.append(first + int(starts[np.argmax(lengths)]) if n else None)
-    return lists.values.take(pa.array(places, pa.int64()))
+    of = np.repeat(np.arange(len(count)), count)
+    at = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(len(of))
+    mine = numbers[at]
+    is_first = np.append(True, (mine[1:] != mine[:-1]) | (of[1:] != of[:-1]))[: len(of)]
+    starts = np.flatnonzero(is_first)
+    lengths = np.diff(np.append(starts, len(of)))
+    best = np.lexsort((starts, -lengths, of[starts]))  # of each list the longest stretch of equal values, the first one
+    best = best[np.append(True, np.diff(of[starts][best]) > 0)[: len(best)]]
+    places = np.full(len(count), -1, np.int64)
+    places[of[starts[best]]] = at[starts[best]]
+    return lists.values.take(pa.array(places, mask=places < 0))
 
 
 def _elements(lists: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

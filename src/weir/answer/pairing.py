@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.nodes import And, ColumnRef, Expression, nearest_of, walk
+from weir.algebra.nodes import And, ColumnRef, Expression, conjunction, nearest_of, walk
 from weir.algebra.rebuild import rebuild
 from weir.algebra.schema import Kind
 from weir.answer import engine
-from weir.answer.candidates import Pairs, both, bounded, candidates, equal_codes, equation_of, same, sources
+from weir.answer.candidates import KeyCodes, Pairs, both, bounded, candidates, equal_codes, equation_of, same, sources
 from weir.answer.views import require_room
 from weir.errors import FetchError
+from weir.plan.from_rows import LIFETIME
 from weir.values.evaluate import evaluate, truth
 from weir.values.room import bytes_taken, stretches
 
@@ -31,9 +32,19 @@ EXAMINED_MAX = 500_000_000  # candidates that it may look at: about a minute
 Constants = Mapping[str, object]
 
 
-def paired(kind: str, left: pa.Table, right: pa.Table, condition: Expression | None, constants: Constants) -> pa.Table:
-    """The join, in the order of the left side, then of the right; rows without a partner stand where they would."""
-    first, second = pairs(left, right, condition, constants)
+def paired(
+    kind: str,
+    left: pa.Table,
+    right: pa.Table,
+    condition: Expression | None,
+    constants: Constants,
+    alike: KeyCodes | None = None,
+) -> pa.Table:
+    """The join, in the order of the left side, then of the right; rows without a partner stand where they would.
+
+    Only rows with the same number in `alike` are partners, if it is given.
+    """
+    first, second = pairs(left, right, condition, constants, alike)
     if kind in ("asof", "asof left"):
         first, second = _nearest(left, right, condition, constants, (first, second))
         kind = "left" if kind == "asof left" else "inner"
@@ -42,14 +53,21 @@ def paired(kind: str, left: pa.Table, right: pa.Table, condition: Expression | N
         has[first] = True
         return left.filter(pa.array(has if kind == "semi" else ~has))
     if kind in ("left", "full"):
-        lone = np.setdiff1d(np.arange(left.num_rows), first)
+        lone = _lone(left, first)
         first, second = np.concatenate([first, lone]), np.concatenate([second, np.full(len(lone), -1)])
     if kind in ("right", "full"):
-        lone = np.setdiff1d(np.arange(right.num_rows), second)
+        lone = _lone(right, second)
         first, second = np.concatenate([first, np.full(len(lone), -1)]), np.concatenate([second, lone])
     # Rows of the right side alone come last.
     order = np.lexsort((second, np.where(first < 0, left.num_rows, first)))
     return _beside(left, right, first[order], second[order])
+
+
+def _lone(rows: pa.Table, places: np.ndarray) -> np.ndarray:
+    """The rows that are not at these places, of which −1 is none."""
+    is_lone = np.ones(rows.num_rows, bool)
+    is_lone[places[places >= 0]] = False
+    return np.flatnonzero(is_lone)
 
 
 def _nearest(
@@ -57,7 +75,10 @@ def _nearest(
 ) -> Pairs:
     """For each row of the left side the partner with the nearest value; of several the one that came last."""
     assert condition is not None, "an ASOF join has one"
-    near = nearest_of(_sided(condition, left), {0})
+    whole = _sided(condition, left)
+    # Which version of a table a row meets is compared too, and says nothing about what is near.
+    terms = [term for term in (whole.args if isinstance(whole, And) else [whole]) if not _is_about_lifetimes(term)]
+    near = nearest_of(conjunction(terms), {0})
     assert near is not None, "it was looked for when the query was registered"
     value, is_largest = near
     first, second = found
@@ -68,6 +89,11 @@ def _nearest(
     return first[last], second[last]
 
 
+def _is_about_lifetimes(term: Expression) -> bool:
+    names = {part.name.partition(".")[2] for part in walk(term) if isinstance(part, ColumnRef)}
+    return not names.isdisjoint(LIFETIME)
+
+
 def _places(values: pa.Array) -> np.ndarray:
     """Places of values in their order: equal values have the same one."""
     _, place = np.unique(engine.alike(values).to_numpy(zero_copy_only=False), return_inverse=True)
@@ -75,16 +101,21 @@ def _places(values: pa.Array) -> np.ndarray:
 
 
 def pairs(
-    left: pa.Table, right: pa.Table, condition: Expression | None, constants: Constants
+    left: pa.Table,
+    right: pa.Table,
+    condition: Expression | None,
+    constants: Constants,
+    alike: KeyCodes | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places in both tables of the pairs for which the condition is true."""
+    """Places in both tables of the pairs for which the condition is true, of rows with the same number in `alike`."""
     whole = None if condition is None else _sided(condition, left)
     terms = [] if whole is None else list(whole.args) if isinstance(whole, And) else [whole]
     few = _few_of(terms, left, right, constants)
     if few is not None:
-        first, second = pairs(left, right.take(pa.array(few)), condition, constants)
+        among = None if alike is None else KeyCodes(alike.first, alike.second[few])
+        first, second = pairs(left, right.take(pa.array(few)), condition, constants, among)
         return first, few[second]
-    codes = same(left.num_rows, right.num_rows)
+    codes = same(left.num_rows, right.num_rows) if alike is None else alike
     for one, other in (pair for term in terms if (pair := equation_of(term)) is not None):
         a, b = (one, other) if sources(one) == {0} else (other, one)
         values = [evaluate(a, left, constants), evaluate(b, right, constants)]

@@ -20,6 +20,7 @@ from weir.answer.fetch import Standing, StandingCore
 from weir.boxes.attributes import too_many_residuals
 from weir.errors import QueryError, RegisterError, StoreError
 from weir.families.contract import Checked
+from weir.plan.maintenance import shape_name
 from weir.plan.registration import Planned, Registration, constant_value, stored_shape
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog
@@ -70,7 +71,8 @@ class Library:
             StandingCore(id + k * group.count, id, core, seen, constants, group.number, tables)
             for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
         ]
-        return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables)
+        kept_as = shape_name(group.shape_text, group.types) if group.is_kept else None
+        return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables, kept_as)
 
     def planned(self, id: int) -> Planned:
         """The query as it was planned, for `explain`."""
@@ -195,6 +197,12 @@ class Library:
         reasons[np.isin(ids, self.registry.queries_of(demoted))] = TOO_MUCH
         for core, count, (_, why) in state.quarantined:
             reasons[np.isin(ids, self.registry.queries_of(np.arange(core, core + count)))] = why
+        demoted_now = pa.array(reasons, pa.string()).is_valid().to_numpy(zero_copy_only=False)
+        kept = np.repeat(np.array([g.is_kept for g in groups], bool), np.array([g.count for g in groups], np.int64))
+        for query, count, (_, why) in state.given_up:
+            lost = np.isin(ids, np.arange(query, query + count))
+            kept[lost] = False
+            reasons[lost & ~demoted_now] = why
         reason = pa.array(reasons, pa.string())
         stands = ~np.isin(ids, self.registry.dropped(), assume_unique=True)
         first = [state.active_from(g.number) for g in groups]
@@ -204,7 +212,8 @@ class Library:
             "stream": _spread([", ".join(g.channels) for g in groups], which),
             "family": _spread([", ".join(dict.fromkeys(g.families)) for g in groups], which),
             "first_batch": pa.array(first, pa.int64()).take(pa.array(which)),
-            "demoted": reason.is_valid(),
+            "demoted": pa.array(demoted_now),
+            "kept": pa.array(kept),
             "reason": reason,
         }
         return pa.table(columns).filter(pa.array(stands))

@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weir.algebra.schema import Table
+from weir.algebra.schema import TIMESTAMP, Table
 from weir.answer.kept_rows import KeptRows
 from weir.answer.window import Cut
+from weir.plan.finishes import Versions, spelt
+from weir.plan.from_rows import LIFETIME
 from weir.store.files import Files
 from weir.store.lifetimes import Lifetimes
-from weir.store.row_files import arrow_schema
+from weir.store.row_files import arrow_schema, arrow_type
 from weir.store.state import State
 from weir.store.table_history import few_chunks, history_of, paths_of
 
@@ -33,11 +35,15 @@ Longs = npt.NDArray[np.int64]
 
 
 def versions(files: Files, table: Table, state: State, batch: int) -> pa.Table:
-    """All versions that batches <= `batch` know, in order of arrival.
+    """All versions that batches <= `batch` know, in order of arrival."""
+    return versions_in(files, table, paths_of(table, state, batch))
+
+
+def versions_in(files: Files, table: Table, paths: Sequence[str]) -> pa.Table:
+    """All versions that these files of changes make.
 
     The table's columns, and since when and until when each holds, in µs; without end is `ENDLESS_US`.
     """
-    paths = paths_of(table, state, batch)
     if not paths:
         return _as_versions(arrow_schema(table.columns).empty_table(), np.empty(0, np.int64), np.empty(0, np.int64))
     key = (files, table, paths[-1])  # names of files are unique, and which ones come before is fixed
@@ -58,6 +64,16 @@ def shown_at(found: pa.Table, table: Table, tau_us: int) -> pa.Table:
     """
     at_us = tau_us if table.retroactive else tau_us + 1
     return found.filter(pa.array((_longs(found, FROM_US) <= at_us) & (at_us < _longs(found, TO_US))))
+
+
+def seen_versions(found: pa.Table, table: Table, asked: Versions, tau_us: int) -> pa.Table:
+    """The rows of a table for a finish: those that are shown at τ, or all with their lifetimes, to meet rows."""
+    if not asked.has_lifetimes:
+        found = shown_at(found, table, tau_us)
+    columns = {spelt(asked.source, column.name): found.column(column.name) for column in asked.columns}
+    for name, edge in zip(LIFETIME, (FROM_US, TO_US), strict=True):
+        columns[spelt(asked.source, name)] = found.column(edge).cast(arrow_type(TIMESTAMP))
+    return pa.table(columns)
 
 
 def met_by(found: pa.Table, which: np.ndarray, row_times_us: np.ndarray) -> np.ndarray:

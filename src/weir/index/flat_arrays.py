@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_type_hints
 
@@ -26,4 +27,10 @@ def restored(kind: type[S], arrays: Mapping[str, np.ndarray], name: str = "") ->
         path = f"{name}_{field}" if name else field
         return restored(hint, arrays, path) if hasattr(hint, "_fields") else arrays[path]
 
-    return kind(*(part(field, hint) for field, hint in get_type_hints(kind).items()))
+    return kind(*(part(field, hint) for field, hint in _fields(kind)))
+
+
+@functools.cache
+def _fields(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a structure with their types; to work them out takes longer than to restore one."""
+    return tuple(get_type_hints(kind).items())

@@ -1,7 +1,7 @@
 """The one decorator of all kernels, and where their compiled code is cached.
 
-A kernel is compiled once for each source text: the cache folder carries a hash of every source file of `index/`,
-where all kernels are, because Numba notices a change only in the file that defines the kernel and would
+A kernel is compiled once for each source text: the cache folder carries a hash of every source file of `index/` and
+`operators/`, where all kernels are, because Numba notices a change only in the file that defines the kernel and would
 otherwise go on calling a stale helper from another one. Kernels compiled with bounds checks
 (`NUMBA_BOUNDSCHECK=1`) are kept apart, since a warm cache would silently ignore that setting.
 
@@ -40,6 +40,7 @@ _njit: Any = partial(cast(Any, numba.njit), nogil=True, no_cfunc_wrapper=True)
 _UNUSED_DAYS_MAX = 30  # cache folders of source texts that nobody ran for this long are removed
 
 
+COMPILED_FROM = ("index", "operators")  # the folders that have kernels
 LAID_OUT_BY = ("index", "values", "boxes", "families")  # the folders that decide what a segment's arrays mean
 
 
@@ -71,7 +72,7 @@ def cache_folder() -> Path | None:
     """The private folder for compiled kernels of exactly this source text; None where none can be made."""
     # Numba tells kernels apart by where their source is, too: of two checkouts with one text each has its own.
     place = hashlib.sha256(os.fsencode(Path(__file__).resolve().parent)).hexdigest()[:8]
-    name = f"{source_hash(('index',))}-{place}" + ("-boundscheck" if config.BOUNDSCHECK else "")
+    name = f"{source_hash(COMPILED_FROM)}-{place}" + ("-boundscheck" if config.BOUNDSCHECK else "")
     folder = next(private_folders("kernels", name), None)
     if folder is not None:
         os.utime(folder)

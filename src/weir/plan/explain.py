@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from weir.algebra.format import tree_text
 from weir.algebra.nodes import Node, Query, Scan
 from weir.algebra.schema import Catalog
+from weir.algebra.update_patterns import UpdatePattern
 from weir.plan.classify import Classified
 from weir.plan.drop_distinct import drop_distinct
 from weir.plan.finishes import CoreRows, finish_text
-from weir.plan.update_pattern import UpdatePattern, pattern_of
+from weir.plan.update_pattern import pattern_of
 from weir.plan.window_limits import length_text
 
 _MEANING = {

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import get_args
 
 from weir.algebra.format import expression_text
 from weir.algebra.nodes import Aggregate, ColumnRef, Comparison, Direction, Expression, Literal, Param, WindowCall
@@ -205,13 +206,25 @@ def qualified(e: Expression) -> Expression:
     return rebuild(e, spell)
 
 
+_INPUT_FIELDS = {
+    operator: tuple(f.name for f in fields(operator) if f.type in ("Finish", "tuple[Finish, ...]"))
+    for operator in get_args(Finish)
+}
+
+
 def inputs_of(finish: Finish) -> Iterator[Finish]:
     """The operators that one reads from."""
-    for field in fields(finish):
-        held = getattr(finish, field.name)
-        for part in held if isinstance(held, tuple) else (held,):
-            if isinstance(part, Finish):
-                yield part
+    for name in _INPUT_FIELDS[type(finish)]:
+        held = getattr(finish, name)
+        if isinstance(held, tuple):
+            yield from held
+        else:
+            yield held
+
+
+def is_ordered(finish: Finish) -> bool:
+    """Whether an order is asked for anywhere."""
+    return isinstance(finish, Sorted) or any(is_ordered(part) for part in inputs_of(finish))
 
 
 def finish_text(finish: Finish) -> str:

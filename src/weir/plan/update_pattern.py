@@ -15,7 +15,6 @@ is monotonic (no result of it can end either). A row-count window is STR: when i
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection
 
 from weir.algebra.nodes import (
@@ -37,15 +36,7 @@ from weir.algebra.nodes import (
 )
 from weir.algebra.rebuild import inputs, row_expressions
 from weir.algebra.schema import Catalog
-
-
-class UpdatePattern(enum.IntEnum):
-    """Ordered from the simplest to the most complex."""
-
-    MONOTONIC = 0
-    WKS = 1
-    WK = 2
-    STR = 3
+from weir.algebra.update_patterns import UpdatePattern
 
 
 def pattern_of(node: Node, catalog: Catalog) -> UpdatePattern:

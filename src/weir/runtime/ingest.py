@@ -20,12 +20,13 @@ from weir.runtime import faults
 from weir.runtime.reports import schema_of
 from weir.runtime.sources import struct_name
 from weir.store.files import Files, open_files
+from weir.store.inbox import ADVANCE, CLOCK
 from weir.store.ledger import Plan
 from weir.store.row_files import REASON, arrow_schema, read_table, times_us, write_table
 
 REPORT_DDL = (
     "slice int, stream string, path string, count bigint, t_min bigint, t_max bigint, "
-    "late_path string, late_count bigint, reasons string, ticket bigint"
+    "late_path string, late_count bigint, reasons string, ticket bigint, now_us bigint"
 )
 REPORT = schema_of(REPORT_DDL)
 RESERVED = -(2**63)
@@ -173,23 +174,39 @@ def conform(rows: pa.Table, stream: Stream) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _gather(
-    files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask
-) -> tuple[dict[str, list[pa.Table]], set[str], int]:
-    """The rows of each stream in arrival order, the streams of which Spark brought some, and the highest ticket seen
-    (−1: none)."""
-    found: dict[str, list[pa.Table]] = {}
-    sparks: set[str] = set()
-    ticket = -1
+@dataclass(slots=True)
+class _Gathered:
+    """What a slice of the batch brought."""
+
+    rows: dict[str, list[pa.Table]] = field(default_factory=dict)  # of each stream, in arrival order
+    sparks: set[str] = field(default_factory=set)  # streams of which Spark brought some
+    ticket: int = -1  # the highest one seen
+    now_us: int | None = None  # how far the clock was advanced
+
+    def add(self, stream: str, rows: pa.Table) -> None:
+        self.rows.setdefault(stream, []).append(rows)
+
+    def advance(self, times: pa.ChunkedArray) -> None:
+        latest = pc.max(times).as_py()
+        if latest is not None:
+            self.now_us = latest if self.now_us is None else max(self.now_us, latest)
+
+
+def _gather(files: Files, batches: Iterator[pa.RecordBatch], task: IngestTask) -> _Gathered:
+    """Read what the references name, and take out what Spark brings by itself."""
+    found = _Gathered()
     for batch in batches:
         table = pa.Table.from_batches([batch])
         refs = table.column("ref").combine_chunks()
         for ref in refs.filter(refs.is_valid()).to_pylist():
-            ticket = max(ticket, ref["ticket"])
+            found.ticket = max(found.ticket, ref["ticket"])
             if ref["stream"].lower() in task.dropped:
                 continue
             rows = read_table(files, ref["path"]).slice(ref["start"], ref["count"])
-            found.setdefault(ref["stream"].lower(), []).append(rows)
+            if ref["stream"] == CLOCK:
+                found.advance(rows.column(ADVANCE))
+            else:
+                found.add(ref["stream"].lower(), rows)
         claimed = {"ref", *(struct_name(name) for name in (*task.streams, *task.dropped))}
         assert claimed >= set(table.schema.names), "rows of a stream that the plan's catalog does not have"
         for name in task.streams:
@@ -198,9 +215,9 @@ def _gather(
                 structs = structs.filter(structs.is_valid())
                 if len(structs):
                     rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
-                    found.setdefault(name, []).append(conform(rows, task.streams[name]))
-                    sparks.add(name)
-    return found, sparks, ticket
+                    found.add(name, conform(rows, task.streams[name]))
+                    found.sparks.add(name)
+    return found
 
 
 def ingest_task(task: IngestTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -212,15 +229,16 @@ def ingest_task(task: IngestTask) -> Callable[[Iterator[pa.RecordBatch]], Iterat
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         files = open_files(task.location)
-        found, sparks, ticket = _gather(files, batches, task)
+        found = _gather(files, batches, task)
         faults.reach("ingest worker, mid-file")
         reports = []
-        for name in sorted(found):
-            stream = task.streams[name]
-            rows, late, reasons = judge(pa.concat_tables(found[name]), stream, task, is_checked=name not in sparks)
+        for name in sorted(found.rows):
+            stream, given = task.streams[name], pa.concat_tables(found.rows[name])
+            rows, late, reasons = judge(given, stream, task, is_checked=name not in found.sparks)
             report = {
                 "slice": number, "stream": stream.name, "path": None, "count": rows.num_rows, "t_min": 0, "t_max": 0,
-                "late_path": None, "late_count": 0, "reasons": json.dumps(reasons), "ticket": ticket,
+                "late_path": None, "late_count": 0, "reasons": json.dumps(reasons), "ticket": found.ticket,
+                "now_us": found.now_us,
             }  # fmt: skip
             if rows.num_rows:
                 times = times_us(rows, stream)
@@ -229,8 +247,9 @@ def ingest_task(task: IngestTask) -> Callable[[Iterator[pa.RecordBatch]], Iterat
             if late is not None:
                 report["late_path"], report["late_count"] = write_table(files, "late", task.batch, late), late.num_rows
             reports.append(report)
-        if not reports and ticket >= 0:  # all of dropped streams: they are consumed all the same
-            reports.append({"slice": number, "stream": "", "count": 0, "reasons": "{}", "ticket": ticket})
+        if not reports and found.ticket >= 0:  # all of dropped streams, or advances: they are consumed all the same
+            consumed = {"ticket": found.ticket, "now_us": found.now_us}
+            reports.append({"slice": number, "stream": "", "count": 0, "reasons": "{}", **consumed})
         faults.reach("row file written, task result lost")
         yield pa.RecordBatch.from_pylist(reports, schema=REPORT)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.ddl import KNOWN, NAMES, TypeFaultError, read_type
-from weir.algebra.schema import FLOAT, Column, DataType, Kind, Stream, Table
+from weir.algebra.schema import ENDLESS_US, FLOAT, Catalog, Column, DataType, Kind, Stream, Table
 from weir.errors import PushError, QueryError, RunError, StreamError, WeirError, did_you_mean
 from weir.runtime.payload_rows import PayloadFaultError, payload_array, takes
 from weir.store.row_files import arrow_schema, arrow_type
@@ -113,6 +113,21 @@ def _type(text: str, at: int, name: str, column: str) -> tuple[DataType, int]:
             f"column '{column}' of '{name}' has type '{wrong.word}', expected {wrong}",
             hint="keep longer numbers as double or string" if of_decimal else did_you_mean(wrong.word, NAMES),
         ) from wrong
+
+
+def check_advance(time_us: int, catalog: Catalog, wall_us: int) -> None:
+    """Refuse a time that no row could have that comes at this moment of the wall clock: a clock never goes back."""
+    if time_us <= -ENDLESS_US:
+        raise PushError(f"the clock cannot be advanced to {time_us} µs: no row can have such a time")
+    strictest = min(catalog.streams.values(), key=lambda stream: stream.future_us, default=None)
+    if strictest is None:
+        raise PushError("there is no stream yet whose clock could be advanced", hint="define one with weir.stream(…)")
+    if time_us > wall_us + strictest.future_us:
+        raise PushError(
+            f"the clock cannot be advanced to {time_us} µs: that is {(time_us - wall_us) / 1e6:,.1f} s ahead of the "
+            f"wall clock, and rows of stream '{strictest.name}' may be {strictest.future_us / 1e6:,.1f} s ahead",
+            hint="give the time up to which all rows have come",
+        )
 
 
 def parse_length(text: str | int | None, what: str, *, error: type[WeirError] = StreamError) -> int | None:

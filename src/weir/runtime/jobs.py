@@ -11,7 +11,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +21,12 @@ from weir.algebra.schema import Catalog, is_changes
 from weir.errors import DiskError, RunError
 from weir.families.contract import Tuning
 from weir.families.forms import form_named
-from weir.runtime import ingest, match
+from weir.runtime import ingest, maintain, match, upkeep
 from weir.runtime.ingest import IngestTask, ingest_task, stamps_us
-from weir.runtime.loop import Context, IngestReport, MatchReport, SliceRows
+from weir.runtime.loop import Context, IngestReport, Matched, MatchReport, SliceRows, UpkeepReport, later
+from weir.runtime.maintain import UpkeepTask, upkeep_task
 from weir.runtime.match import NOT_OF_QUERIES, FamilyTask, MatchTask, RowRange, match_task, reason_of
-from weir.runtime.quarantine import culprits
+from weir.runtime.quarantine import WORKER_DIED, NotMatchedError, culprits
 from weir.runtime.query_segments import Failure, FamilyRef, Prepared, QuerySegments
 from weir.runtime.recent_rows import RecentRows
 from weir.runtime.row_segments import PartnerRefs, PartnerSegments
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 _OWN_ERROR = re.compile(r"^weir\.errors\.(\w+): (.*)", re.MULTILINE)
 ATTEMPTS = 3  # to match a batch, if families fail that then work alone
-WORKER_DIED = "Python worker exited unexpectedly"  # what Spark says of a task whose process ended
 
 
 def cut_rows(files: Sequence[RowFile], slices: int) -> tuple[tuple[RowRange, ...], ...]:
@@ -88,6 +88,8 @@ class TaskJobs(ABC):
 
     ingest_ms = 0.0
     match_ms = 0.0
+    upkeep_ms = 0.0
+    came = went = 0  # rows of kept answers
 
     def __init__(self, context: Context, segments: QuerySegments, partners: PartnerSegments, slices: int) -> None:
         self.context = context
@@ -99,6 +101,10 @@ class TaskJobs(ABC):
     @abstractmethod
     def run_ingest(self, task: IngestTask) -> list[dict[str, Any]]:
         """Run the ingest task over the batch; one report a slice and stream."""
+
+    @abstractmethod
+    def run_upkeep(self, task: UpkeepTask) -> list[dict[str, Any]]:
+        """Run the upkeep task over its slices; one report a part."""
 
     @abstractmethod
     def run_match(self, task: MatchTask) -> list[dict[str, Any]]:
@@ -117,15 +123,15 @@ class TaskJobs(ABC):
             keys={table.changes.name: table.key for table in catalog.tables.values()},
         )
         by_slice: dict[int, list[SliceRows]] = {}
-        ticket = 0
+        ticket, now_us = 0, None
         for r in self.run_ingest(task):
-            ticket = max(ticket, r["ticket"])
+            ticket, now_us = max(ticket, r["ticket"]), later(now_us, r["now_us"])
             rows = SliceRows(
                 r["stream"], r["path"], r["count"], r["t_min"], r["t_max"], r["late_path"], json.loads(r["reasons"])
             )
             by_slice.setdefault(r["slice"], []).append(rows)
         self.ingest_ms = (time.perf_counter() - started) * 1e3
-        return IngestReport(tuple(tuple(by_slice[k]) for k in sorted(by_slice)), ticket)
+        return IngestReport(tuple(tuple(by_slice[k]) for k in sorted(by_slice)), ticket, now_us)
 
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: np.ndarray) -> MatchReport:
         started = time.perf_counter()
@@ -150,6 +156,37 @@ class TaskJobs(ABC):
         files = () if over else tuple(MatchFile(r["path"], r["slice"], r["pairs"], r["events"]) for r in reports)
         self.match_ms = (time.perf_counter() - started) * 1e3
         return MatchReport(files, sum(r["pairs"] for r in reports), heavy, over)
+
+    def maintain(self, matched: Matched) -> UpkeepReport:
+        started = time.perf_counter()
+        report = upkeep.maintain(self, matched)
+        self.upkeep_ms = (time.perf_counter() - started) * 1e3
+        return report
+
+    def match_older(
+        self, of: FamilyRef, events: Sequence[RowFile], matched: Matched
+    ) -> tuple[list[str], dict[int, int]]:
+        """Match rows of earlier batches, of a family's first side, with older ones of the others.
+
+        The match files, or if that would be too much, the results of each core. What cannot be matched is raised.
+        """
+        batch = _Batch(matched.plan, tuple(events), matched.catalog)
+        found = self.partners.prepare(of, matched.catalog, self.context.state, events)
+        try:
+            old = replace(found, passing=((),) * len(found.old))
+            reports = self.run_match(replace(self._match_task(batch, [(of, old)]), only_side=0))
+        finally:
+            self.partners.forget(found)
+        failed = next((why for r in reports for why in r["reasons"]), None)
+        if failed is not None:
+            raise NotMatchedError(failed)
+        counts: dict[int, int] = {}
+        for r in reports:
+            for id, count in zip(r["ids"], r["counts"], strict=True):
+                counts[id] = counts.get(id, 0) + count
+        if any(r["over_budget"] for r in reports):
+            return [], counts
+        return [r["path"] for r in reports], {}
 
     def _run_whole(self, batch: _Batch, demoted: np.ndarray) -> tuple[list[dict[str, Any]], list[Failure]]:
         """As `_run_once`; if somebody deletes or damages the cache while tasks read it, it is built again, once."""
@@ -334,6 +371,11 @@ class SparkJobs(TaskJobs):
         n = len(task.slices)
         numbers = self.session.range(0, n, 1, n)
         return _collected(numbers.mapInArrow(match_task(task), match.REPORT_DDL))
+
+    def run_upkeep(self, task: UpkeepTask) -> list[dict[str, Any]]:
+        n = len(task.slices)
+        numbers = self.session.range(0, n, 1, n)
+        return _collected(numbers.mapInArrow(upkeep_task(task), maintain.REPORT_DDL))
 
 
 def _collected(frame: DataFrame) -> list[dict[str, Any]]:

@@ -2,9 +2,11 @@
 
     1  Spark logs the offsets of batch N and calls us.
     2  Read the ledger. N is done: return its document. N has a plan: use it; else make one.
-    3  Ingest: each task checks its rows and writes one file a stream; row ids are given out by prefix sum.
+    3  Ingest: each task checks its rows and writes one file a stream; row ids are given out by prefix sum. Advances of
+       the clock are read, too.
     4  Match: reads only immutable files, writes one match file a task. Over budget: demote and match again.
        What cannot be matched is quarantined: it goes, with its reason, and the others are matched again.
+    4b Upkeep: answers that are maintained are brought up to date; each task writes one file a part of the queries.
     5  Create N.done. If it exists already, another driver lives: stop.
     6  Return; Spark logs its commit.
 
@@ -32,7 +34,7 @@ from weir.settings import Settings
 from weir.store.catalog import CatalogLog, Identity
 from weir.store.documents import RESTORE
 from weir.store.files import Files, unique
-from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, Quarantine, RowFile
+from weir.store.ledger import Done, KeptPart, LateFile, Ledger, MatchFile, Plan, Quarantine, RowFile
 from weir.store.matches import CHANNEL
 from weir.store.range_map import RangeMap, ranges_of
 from weir.store.registry import Ids, Registry
@@ -62,6 +64,7 @@ class IngestReport:
 
     slices: tuple[tuple[SliceRows, ...], ...]
     inbox_next: int = 0  # tickets below this are wholly consumed by this batch and those before
+    now_us: int | None = None  # the clock is at least here, because the batch holds an advance; None: it holds none
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,29 @@ class MatchReport:
     quarantined: tuple[Quarantine, ...] = ()  # cores that could not be matched; if there are any, nothing was
 
 
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A batch as its upkeep finds it."""
+
+    plan: Plan
+    catalog: Catalog
+    rows: tuple[RowFile, ...]
+    files: tuple[MatchFile, ...]
+    not_matched: Ids  # cores whose matches are not among them, or will not be from the next batch on
+    now_us: int  # the clock after the batch; 0 while no row was ever accepted, as for answers
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepReport:
+    """What the upkeep job did."""
+
+    parts: tuple[KeptPart, ...] = ()
+    given_up: tuple[Quarantine, ...] = ()
+    resumed: tuple[tuple[int, int], ...] = ()
+
+
 class Jobs(Protocol):
-    """The two Spark jobs of one batch. They may run any number of times, in any number of drivers."""
+    """The Spark jobs of one batch. They may run any number of times, in any number of drivers."""
 
     def ingest(self, plan: Plan, catalog: Catalog) -> IngestReport:
         """Check and write the batch's rows. Files have unique names and are durable when it returns."""
@@ -85,6 +109,10 @@ class Jobs(Protocol):
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: Ids) -> MatchReport:
         """Match new rows with the queries of registry documents below `plan.registry`, except the dropped ones
         and `demoted` (ascending ids)."""
+        ...
+
+    def maintain(self, matched: Matched) -> UpkeepReport:
+        """Bring the answers of kept queries up to date."""
         ...
 
 
@@ -134,6 +162,11 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
         # 4  Match, without the queries that are demoted already.
         restored = _restored(context, plan)
         matched, demoted, quarantined = _match_within_budget(context, plan, rows, catalog, jobs, restored)
+
+        # 4b  Upkeep, at the clock after the batch.
+        now_us = _now_after(plan, rows, ingested)
+        gone = _not_matched(context, restored, demoted, quarantined)
+        kept = jobs.maintain(Matched(plan, catalog, rows, matched.files, gone, now_us or 0))
         reach("all files written, not done")
     except Exception as error:
         # What we work on may be consumed, expired and gone by now.
@@ -145,7 +178,7 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
     done = Done(
         batch=number,
         plan_token=plan.token,
-        now_us=_later(plan.now_us, max((f.t_max_us for f in rows if not is_changes(f.stream)), default=None)),
+        now_us=now_us,
         rows=rows,
         late=late,
         matches=matched.files,
@@ -157,6 +190,9 @@ def run_batch(context: Context, number: int, jobs: Jobs) -> Done:
         attempt=unique(),
         quarantined=quarantined,
         restored=tuple(ranges_of(restored)),
+        kept=kept.parts,
+        given_up=kept.given_up,
+        resumed=kept.resumed,
     )
     if not ledger.create_done(done) or ledger.is_folded(number + 1):  # others have gone on: ours is not the one
         raise _fenced(number)
@@ -194,7 +230,7 @@ def _create_plan(context: Context, number: int) -> Plan:
     """Pin what batch `number` sees; if another driver was quicker, its plan is the plan."""
     state = context.state
     wall_us = context.wall_us()
-    now_us = state.now_us if context.identity.clock == "event" else _later(state.now_us, wall_us)
+    now_us = state.now_us if context.identity.clock == "event" else later(state.now_us, wall_us)
     # The registry first: a query is registered after its stream is defined, so every stream that a query of
     # this plan names is among the catalog documents that are counted next.
     context.registry.refresh()
@@ -210,8 +246,8 @@ def _create_plan(context: Context, number: int) -> Plan:
         if stream.keep_us is not None and now_us is not None:
             floor = now_us - stream.keep_us
             read_floor = floor - max(stream.keep_us // SLACK_SHARE, SLACK_US_MIN)
-        floors[stream.name] = _later(floor, state.floors.get(stream.name))
-        read_floors[stream.name] = _later(read_floor, state.read_floors.get(stream.name))
+        floors[stream.name] = later(floor, state.floors.get(stream.name))
+        read_floors[stream.name] = later(read_floor, state.read_floors.get(stream.name))
     plan = Plan(
         batch=number,
         engine=context.identity.engine,
@@ -236,7 +272,7 @@ def _create_plan(context: Context, number: int) -> Plan:
     return winner
 
 
-def _later(a: int | None, b: int | None) -> int | None:
+def later(a: int | None, b: int | None) -> int | None:
     """The larger of two times, of which None is the smallest: clocks and floors never go back."""
     if a is None or b is None:
         return b if a is None else a
@@ -275,6 +311,13 @@ def _restored(context: Context, plan: Plan) -> Ids:
     registry = context.registry
     wanted = registry.cores_of(registry.retried(context.state.registry, plan.registry))
     return np.intersect1d(wanted, context.state.not_matched())
+
+
+def _not_matched(context: Context, restored: Ids, demoted: tuple[int, ...], quarantined: tuple[Quarantine, ...]) -> Ids:
+    """The cores that are demoted or quarantined after the batch; they may have been restored by it before."""
+    new = [np.arange(q.first, q.first + q.count, dtype=np.int64) for q in quarantined]
+    left = np.setdiff1d(context.state.not_matched(), restored)
+    return np.unique(np.concatenate([left, np.array(demoted, np.int64), *new]))
 
 
 def _match_within_budget(
@@ -345,3 +388,12 @@ def _heavy(context: Context, rows: tuple[RowFile, ...], report: MatchReport) -> 
         if pairs >= settings.demote_pairs_min and pairs > limit:
             found.add(query)
     return found
+
+
+# ── step 5: the clock ──────────────────────────────────────────────────────────────────────────────
+
+
+def _now_after(plan: Plan, rows: tuple[RowFile, ...], ingested: IngestReport) -> int | None:
+    """The clock after the batch: changes of tables do not move it, advances do, and neither moves it back."""
+    newest = max((f.t_max_us for f in rows if not is_changes(f.stream)), default=None)
+    return later(later(plan.now_us, newest), ingested.now_us)

@@ -91,6 +91,7 @@ class MatchTask:
     heavy_min: int  # cores with at least this many results in a slice are reported
     tuning: Tuning
     kernels: tuple[str, ...] = ()  # kinds; on another machine than the driver's they may still be missing
+    only_side: int | None = None  # of the events; None: every side whose stream they are of
     is_trial: bool = False  # only whether it can be matched is asked for: nothing is written
 
 
@@ -131,6 +132,8 @@ class _Slice:
         row_ids = np.arange(rows.first_row, rows.first_row + rows.count, dtype=np.int64)
         for number, of in enumerate(self.task.families):
             for side, stream in enumerate(of.streams):
+                if side != (self.task.only_side if self.task.only_side is not None else side):
+                    continue
                 if stream.name == rows.stream and number not in self.failed:
                     new = NewRows(table, row_ids, times_us(table, stream).to_numpy())
                     try:

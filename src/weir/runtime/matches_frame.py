@@ -30,14 +30,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.ddl import spark_type
-from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, Column, Stream, called
+from weir.algebra.schema import ENDLESS_US, Stream, called
 from weir.runtime.loop import Context
 from weir.store.files import Files, open_files
 from weir.store.ledger import Done
 from weir.store.lifetimes import read_lifetimes
 from weir.store.matches import CHANNEL, channels_of, read_matches
 from weir.store.registry import GroupRef
-from weir.store.row_files import arrow_schema, read_table, times_us
+from weir.store.row_files import arrow_schema, times_us
+from weir.store.row_places import RowPlaces
 from weir.store.table_history import lifetimes_file, paths_of
 
 if TYPE_CHECKING:
@@ -54,40 +55,6 @@ HEAD = {
     "partner_row": "bigint",
     "partners": "array<struct<stream:string,row:bigint>>",
 }  # the columns before the structs, and their types
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Where the rows of one stream are: its row files by ascending first row id. Travels to the workers."""
-
-    stream: Stream
-    paths: tuple[str, ...]
-    first_rows: np.ndarray  # int64[files]
-    end_rows: np.ndarray  # int64[files]
-    lifetimes: str | None = None  # of a table's changes: the file that says how long each holds, as of the batch
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns that users have given it."""
-        return [c for c in self.stream.columns if c.name not in (CHANGE_DELETES, CHANGE_TIME)]
-
-    def take(self, files: Files, rows: np.ndarray, opened: dict[str, pa.Table]) -> pa.Table:
-        """The rows with these ids, in this order; all NULL where a row is gone."""
-        distinct, position = np.unique(rows, return_inverse=True)
-        starts, stops = np.searchsorted(distinct, self.first_rows), np.searchsorted(distinct, self.end_rows)
-        tables = [arrow_schema(self.stream.columns).empty_table()]
-        place = np.full(len(distinct), -1, np.int64)  # where each is in all tables together
-        count = 0
-        for k in np.flatnonzero(stops > starts):
-            path = self.paths[k]
-            if path not in opened:
-                opened[path] = read_table(files, path)
-            here = slice(starts[k], stops[k])
-            tables.append(opened[path].take(pa.array(distinct[here] - self.first_rows[k])))
-            place[here] = np.arange(count, count + stops[k] - starts[k])
-            count += int(stops[k] - starts[k])
-        whole = pa.concat_tables(tables).combine_chunks()
-        return whole.take(pa.array(place[position], mask=place[position] < 0)).combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -177,7 +144,7 @@ def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str,
     return found
 
 
-def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows]:
+def _places(context: Context, done: Done, channels: set[str]) -> dict[str, RowPlaces]:
     """Where the rows of every stream that occurs are: those of the batch, and the kept ones of joined streams."""
     joined = {name for channel in channels for name in channel.split(CHANNEL)}
     found = {}
@@ -193,7 +160,7 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, _Rows
         if files or stream.name in joined:
             ordered = sorted(files, key=lambda path: files[path])
             spans = np.array([files[path] for path in ordered], np.int64).reshape(-1, 2)
-            found[stream.name] = _Rows(stream, tuple(ordered), spans[:, 0].copy(), spans[:, 1].copy())
+            found[stream.name] = RowPlaces(stream, tuple(ordered), spans[:, 0].copy(), spans[:, 1].copy())
     for table in tables:
         paths = paths_of(table, context.state, done.batch)
         if paths:
@@ -217,7 +184,7 @@ def _with_rows(
     files: Files,
     block: _Block,
     owners: _Owners,
-    places: Mapping[str, _Rows],
+    places: Mapping[str, RowPlaces],
     structs: Mapping[tuple[str, int], str],
     opened: dict[str, pa.Table],
 ) -> pa.RecordBatch:
@@ -256,7 +223,7 @@ def _times(rows: pa.Table, stream: Stream) -> pa.Array:
     return pc.if_else(always, pa.scalar(None, pa.int64()), times).cast(pa.timestamp("us", "UTC"))
 
 
-def _met(files: Files, block: _Block, places: Mapping[str, _Rows], taken: Sequence[pa.Table]) -> np.ndarray | None:
+def _met(files: Files, block: _Block, places: Mapping[str, RowPlaces], taken: Sequence[pa.Table]) -> np.ndarray | None:
     """In which matches rows of streams meet versions of tables, as far as the batch knows; None: in all."""
     sides = [(places[name], rows) for name, rows in block.sides]
     dated = [(read_lifetimes(files, of.lifetimes), rows) for of, rows in sides if of.lifetimes is not None]
@@ -286,7 +253,7 @@ def _partners(block: _Block) -> pa.Array:
     )
 
 
-def _struct(table: pa.Table | None, of: _Rows, count: int) -> pa.Array:
+def _struct(table: pa.Table | None, of: RowPlaces, count: int) -> pa.Array:
     """Rows as one column; NULL where there is none. Every row has a time, so a row without a time is none."""
     fields = list(arrow_schema(of.columns))
     if table is None:

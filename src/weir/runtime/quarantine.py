@@ -12,6 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 TRIALS_MAX = 64  # a single core among a million is found with forty
+WORKER_DIED = "Python worker exited unexpectedly"  # what Spark says of a task whose process ended
+
+
+class NotMatchedError(Exception):
+    """Why a family cannot be matched with rows of earlier batches."""
 
 
 def culprits(ids: np.ndarray, works: Callable[[np.ndarray], bool]) -> np.ndarray:

@@ -31,6 +31,7 @@ from weir.index.samples import BOXES_MIN
 from weir.index.warm import ready
 from weir.plan.classify import Classified
 from weir.plan.registration import stored_shape
+from weir.runtime.kept_queries import KeptQueries
 from weir.runtime.match import NOT_OF_QUERIES, SegmentRef, reason_of
 from weir.runtime.recent_rows import RecentRows
 from weir.settings import Settings
@@ -138,6 +139,7 @@ class QuerySegments:
         self.registry = registry
         self.settings = settings
         self.say = say or (lambda _: None)
+        self.kept = KeptQueries(registry, settings)
         self._main: dict[str, _Built] = {}
         self._tail: dict[str, _Built] = {}
         self._shapes: dict[tuple[str, tuple[DataType, ...], int], Classified] = {}
@@ -217,6 +219,22 @@ class QuerySegments:
             yield self._family(member, [built], excluded)
         finally:
             self._forget(built)
+
+    @contextlib.contextmanager
+    def only(self, wanted: np.ndarray, upto: int, catalog: Catalog) -> Iterator[list[FamilyRef]]:
+        """Segments of these cores and no others, by family, for as long as the block lasts."""
+        built: list[tuple[_FamilyGroups, _Built]] = []
+        self._take(upto, catalog)
+        try:
+            for member in self._members.values():
+                ids = np.concatenate([np.arange(c.first_id, c.first_id + c.group.count) for c in member.cores])
+                others = np.sort(np.setdiff1d(ids, wanted, assume_unique=True))
+                if len(others) < len(ids):
+                    part = f"only-{unique()}"
+                    built.append((member, self._build(member, part, member.cores, 0, upto, others, catalog)))
+            yield [self._family(member, [of], np.empty(0, np.int64)) for member, of in built]
+        finally:
+            self._forget(*(of for _, of in built))
 
     def kernels(self, upto: int | None, catalog: Catalog) -> tuple[str, ...]:
         """The kinds of kernels that the first `upto` registry documents, or all known ones, are matched with."""

@@ -157,13 +157,20 @@ class PartnerSegments:
         return PartnerRefs(tuple(old), tuple(passing), lifetimes)
 
     def _lifetimes(self, side: Stream, catalog: Catalog, state: State, new: Sequence[RowFile]) -> str | None:
-        """The file that says how long changes of a table hold, those of the batch among them; None for a stream."""
+        """The file that says how long changes of a table hold, those of the batch among them; None for a stream.
+
+        Where earlier batches are matched again, the state knows the files of `new`.
+        """
         if not is_changes(side.name):
             return None
-        changes = [*state.row_files(side.name).paths, *(f.path for f in new if f.stream == side.name)]
+        again = any(f.path in set(state.row_files(f.stream).paths) for f in new[:1])
+        coming = () if again else (f.path for f in new if f.stream == side.name)
+        changes = [*state.row_files(side.name).paths, *coming]
         if not changes:
             return None
         path = lifetimes_file(self.files, catalog.tables[called(side.name).lower()], changes)
+        if again:
+            return path  # the batch itself has another one; `forget` deletes this one
         before = self._lifetimes_of.get(side.name, path)
         if before != path:
             self.files.delete(before)
@@ -171,9 +178,11 @@ class PartnerSegments:
         return path
 
     def forget(self, refs: PartnerRefs) -> None:
-        """Delete the rows of the batch itself: it is matched."""
-        for path in (p for of_side in refs.passing for p in of_side):
-            self.files.delete(path)
+        """Delete the rows of the batch itself, and what only earlier batches had to know: it is matched."""
+        used = self._lifetimes_of.values()
+        for path in (*(p for of_side in refs.passing for p in of_side), *refs.lifetimes):
+            if path is not None and path not in used:
+                self.files.delete(path)
 
     def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[str, ...]:
         """The tiers of one side over all rows that are kept."""

@@ -21,7 +21,9 @@ from weir.algebra.schema import is_changes
 from weir.errors import DiskError, RunError, WeirError
 from weir.index.warm import ready
 from weir.runtime import faults
+from weir.runtime.alerts_frame import alerts_frame, changed_in
 from weir.runtime.housekeeping import Housekeeping
+from weir.runtime.idle import IdleTicks
 from weir.runtime.jobs import SparkJobs
 from weir.runtime.loop import Context, run_batch
 from weir.runtime.matches_frame import matches_frame
@@ -37,7 +39,7 @@ from weir.store.registry import Registry
 from weir.store.state import State
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from weir.api import Weir
@@ -46,6 +48,8 @@ CHECKPOINT = "checkpoint"
 NO_SPACE = os.strerror(errno.ENOSPC)
 COMMIT_WAIT_S = 10.0  # how long a stop waits for Spark's own commit of the last batch
 CHOICES_EVERY = 16  # batches after which the counters of join strategies are kept for `explain`
+KEPT_TICK_S = 1.0  # on the arrival clock an idle job looks so often whether a kept answer is due
+COUNTED = ("events", "pairs", "late", "demoted", "quarantined", "came", "went", "given_up")  # of batches, added up
 RECENT = 1_000  # batches whose figures are kept for `progress`
 
 
@@ -66,6 +70,10 @@ class BatchFigures:
     batch_ms: float  # from Spark's call to the commit
     ingest_ms: float  # the part of batch_ms in the job that writes the rows
     match_ms: float  # the part of batch_ms in the job that finds the matches
+    upkeep_ms: float  # the part of batch_ms in which kept answers are brought up to date
+    came: int  # rows that came to kept answers
+    went: int  # rows that went from kept answers
+    given_up: int  # kept queries whose answers are computed from here on
 
 
 @dataclass(frozen=True)
@@ -78,13 +86,16 @@ class RunProgress:
     late: int  # rows not taken
     demoted: int  # cores of queries that matched too much
     quarantined: int  # cores of queries that could not be matched
+    came: int  # rows that came to kept answers
+    went: int  # rows that went from kept answers
+    given_up: int  # kept queries whose answers could not be kept
     last_batch: BatchFigures | None  # None before the first
     batch_ms_p50: float  # median of the last thousand batches
     batch_ms_p99: float  # 99 % of them took no longer
-    now_us: int | None  # the clock: the largest accepted time, or the last arrival; µs since the epoch
+    now_us: int | None  # the clock after the last batch; µs since the epoch
     late_rows: dict[str, dict[str, int]]  # by stream and reason, over the weir's whole life
     queries: int  # standing, as of the last batch
-    housekeeping_error: str | None  # the last error of vacuum or compaction, which the job survives
+    housekeeping_error: str | None  # the last error of vacuum, compaction or an idle tick, which the job survives
     join_choices: dict[str, dict[str, int]]  # by join family: events that each strategy processed
 
 
@@ -99,6 +110,7 @@ class Run:
         trigger: str,
         available_now: bool,
         sink: Callable[[DataFrame, int], None] | None,
+        alerts: Callable[[DataFrame, int], None] | None,
         say: Callable[[str], None] | None,
     ) -> None:
         self._weir = weir
@@ -106,10 +118,15 @@ class Run:
         self._trigger = trigger
         self._available_now = available_now
         self._sink = sink
+        self._alerts = alerts
         self._registry = Registry(weir.files)  # its own, because other threads register
         self._segments = QuerySegments(weir.files, self._registry, weir.settings, say)
         self._partners = PartnerSegments(weir.files, weir.settings, say)
         self._housekeeping = Housekeeping(weir.files, weir.settings, self._registry, self._segments.in_use)
+        ticks = weir.identity.clock == "arrival" and not available_now  # the event clock stands still without rows
+        always_s = weir.settings.idle_tick_s
+        tick = self._tick if always_s else self._tick_if_due
+        self._idle = IdleTicks((always_s or KEPT_TICK_S) if ticks else 0.0, tick, lambda: self.is_active)
         self._slices = weir.settings.slices or weir.spark.sparkContext.defaultParallelism
         self._checkpoint = weir.settings.checkpoint or f"{weir.files.location}/{CHECKPOINT}"
         self._lock = threading.RLock()
@@ -123,7 +140,7 @@ class Run:
         self._recent: deque[BatchFigures] = deque(maxlen=RECENT)
         self._late_rows: dict[str, dict[str, int]] = {}
         self._choices: dict[str, Counter[str]] = {}  # by join family: events that each strategy processed
-        self._totals = {"batches": 0, "events": 0, "pairs": 0, "late": 0, "demoted": 0, "quarantined": 0}
+        self._totals = dict.fromkeys(("batches", *COUNTED), 0)
         self._context = Context(
             files=weir.files,
             ledger=weir.ledger,
@@ -169,6 +186,19 @@ class Run:
                 self._query = when.start()
             except Exception as failed:  # Py4J's, or one of the many that Spark has
                 raise self._told(failed, "the streaming query cannot start") from failed
+        self._idle.start()
+
+    def _tick(self) -> None:
+        """Have Spark make a batch though no data come: what moves with time alone is brought up to date by it."""
+        self._weir.inbox.advance(None)
+
+    def _tick_if_due(self) -> bool:
+        """Do so if a kept answer changes by now, though nothing comes."""
+        now_us = self._context.wall_us()
+        is_due = any(part.due_us <= now_us for part in tuple(self._context.state.kept.values()))
+        if is_due:
+            self._tick()
+        return is_due
 
     def _have_kernels(self) -> None:
         """Have the kernels that standing queries need compiled before there are workers, so that these only load them.
@@ -195,6 +225,7 @@ class Run:
             return
         if self._in_batch == threading.get_ident():
             raise RunError("a run cannot be stopped from its own sink", hint="stop it from another thread")
+        self._idle.close()
         with self._lock:
             self._stopping = True
         try:
@@ -223,6 +254,7 @@ class Run:
                 if not self._refused:
                     with self._lock:
                         pass  # Spark may give up on a batch before we do; our own error says more than Spark's
+                    self._idle.close()
                     self._housekeeping.close()
                     self._raise()
                     raise self._told(failed, "the streaming query failed") from failed
@@ -230,6 +262,7 @@ class Run:
             self._restarting.wait()
             if query is self._query:  # not one that a restart replaced
                 if ended:
+                    self._idle.close()
                     self._housekeeping.close()
                 return bool(ended)
 
@@ -258,7 +291,7 @@ class Run:
             now_us=state.now_us,
             late_rows=self._late_rows,
             queries=self._registry.queries - len(self._registry.dropped()),
-            housekeeping_error=self._housekeeping.error,
+            housekeeping_error=self._housekeeping.error or self._idle.error,
             join_choices=self._named_choices(),
         )
 
@@ -297,6 +330,7 @@ class Run:
                     self._refused = True
                     raise _StoppingError
                 self._in_batch = threading.get_ident()
+                self._idle.batch_began()
                 self._sync_offsets(number)
                 faults.reach("offsets logged")
                 started = time.perf_counter()
@@ -305,6 +339,8 @@ class Run:
                 self._count(done, jobs, (time.perf_counter() - started) * 1e3)
                 if self._sink is not None:
                     self._sink(matches_frame(frame.sparkSession, self._context, done, self._slices), number)
+                if self._alerts is not None:
+                    self._tell(self._alerts, frame.sparkSession, done, number)
                 self._housekeeping.after(number)
                 faults.reach("done, Spark's commit missing")
         except _StoppingError:
@@ -314,6 +350,17 @@ class Run:
             raise
         finally:
             self._in_batch = None
+            self._idle.batch_ended()
+
+    def _tell(self, alerts: Callable[[DataFrame, int], None], session: SparkSession, done: Done, number: int) -> None:
+        """Call the user's function if anything came or went."""
+        changed = changed_in(self._context, done)
+        if changed:
+            catalog = self._context.catalog_log.read(self._context.state.catalog)
+            kept = self._segments.kept
+            shapes = {shape.name: shape for shape in kept.shapes(self._context.state.registry)}
+            outputs = {name: list(kept.planned(shapes[name], catalog)[0].query.output) for name in changed}
+            alerts(alerts_frame(session, self._context, changed, outputs), number)
 
     def _count(self, done: Done, jobs: SparkJobs, batch_ms: float) -> None:
         figures = BatchFigures(
@@ -326,11 +373,15 @@ class Run:
             batch_ms,
             jobs.ingest_ms,
             jobs.match_ms,
+            jobs.upkeep_ms,
+            jobs.came,
+            jobs.went,
+            sum(q.count for q in done.given_up),
         )
         self._recent.append(figures)
         self._late_rows = {stream: dict(reasons) for stream, reasons in self._context.state.late.items()}
         self._totals["batches"] += 1
-        for name in ("events", "pairs", "late", "demoted", "quarantined"):
+        for name in COUNTED:
             self._totals[name] += getattr(figures, name)
         for family, of in jobs.choices.items():
             self._choices.setdefault(family, Counter()).update(of)

@@ -3,6 +3,7 @@
 The embedded source hands Spark *references* to pushed files, never their rows: Spark keeps the offsets and
 the schedule, the ingest tasks map the files themselves. An offset is (ticket, row): everything before that
 row of that ticket was taken, so one huge push can be spread over several batches. Changes of a table are not.
+An advance of the clock comes as a reference too, to one row of the inbox's own stream.
 
 All sources are united into one DataFrame: a struct column `ref` for references and one struct column a
 Spark stream. Each source is named, which lets a stream be added to a running checkpoint later.

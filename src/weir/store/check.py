@@ -22,7 +22,7 @@ from weir.store.registry import path_of as registry_path
 from weir.store.segment_files import map_arrays
 from weir.store.state import State
 
-_FOLDERS = ("rows", "matches", "late", "inbox/data")
+_FOLDERS = ("rows", "matches", "late", "kept", "inbox/data")
 _SAY_EVERY = 1_000  # files
 
 

@@ -29,6 +29,9 @@ one exists.
 Data files carry the number they were written for: one whose ticket names another file, or is released, can
 never be named any more. That, and not its age, is what lets vacuum remove it while pushers sleep.
 
+An advance of the clock is a push, too: of one row, to a stream whose name no user's stream can have. So it is ordered,
+taken, released and checked as all pushes are, and costs what they cost.
+
 Cost: two durable files a push, a listing of the inbox and O(log pushes) probes for a process's first push, three after
 that, and two listings of a few names; a conflict writes the data once more. A released ticket costs nothing.
 """
@@ -63,6 +66,8 @@ from weir.store.row_files import read_table
 
 FORMAT = 3
 RELEASED = "inbox/released"
+CLOCK = "the clock"  # the stream of advances; names of streams have no blanks
+ADVANCE = "now_us"  # its only column: where the clock is at least; NULL moves nothing
 WAITING_MAX = 1_000  # pushers that died between ticket and witness, of which a release keeps 50 bytes each
 
 
@@ -121,6 +126,10 @@ class Inbox:
                     hint="look whether they are there before you push them again",
                 )
             number = self.next(newest.next)  # that number was dead: nobody reads its ticket
+
+    def advance(self, time_us: int | None) -> int:
+        """Store that the clock is at least here; returns the ticket's number. None only makes a batch happen."""
+        return self.push(CLOCK, pa.table({ADVANCE: pa.array([time_us], pa.int64())}))
 
     def ticket(self, number: int) -> Ticket | None:
         """The ticket, or None if it was not pushed yet, or is released."""

@@ -29,7 +29,7 @@ from weir.store.documents import RESTORE, ROOT, create_document, exists_document
 from weir.store.files import Files, unique
 from weir.store.folds import folds
 
-FORMAT = 3  # of both documents; a reader refuses any other number
+FORMAT = 4  # of both documents; a reader refuses any other number
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,17 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptPart:
+    """What is known of a part of the kept queries from this batch on (`weir.store.maintained`)."""
+
+    part: int
+    of: int  # how many parts there are; never another number
+    path: str  # of the newest file, "" if nothing is kept any more
+    files: tuple[str, ...]  # that one and all that it needs
+    due_us: int  # when an answer changes next, though nothing comes
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """Reserved for memory limits: rows below `row` of a stream are given up early."""
 
@@ -143,6 +154,9 @@ class Done:
     attempt: str = field(default_factory=unique)  # unique; tells two drivers with one plan apart
     quarantined: tuple[Quarantine, ...] = ()
     restored: tuple[tuple[int, int], ...] = ()  # (first core, count): demoted or quarantined before, matched again now
+    kept: tuple[KeptPart, ...] = ()  # the parts of kept queries of which something has changed
+    given_up: tuple[Quarantine, ...] = ()  # kept queries, by query: their answers are computed from now on
+    resumed: tuple[tuple[int, int], ...] = ()  # (first query, count): given up before, their answers are kept again
     seal: str = field(default="", compare=False)  # of this document, once it is stored
     before: str = field(default="", compare=False)  # the seal of the plan that it follows
 
@@ -163,6 +177,9 @@ class Done:
                 "attempt": self.attempt,
                 "quarantined": [[q.first, q.count, q.reason] for q in self.quarantined],
                 "restored": self.restored,
+                "kept": [[p.part, p.of, p.path, p.files, p.due_us] for p in self.kept],
+                "given_up": [[q.first, q.count, q.reason] for q in self.given_up],
+                "resumed": self.resumed,
             }
         )
 
@@ -175,7 +192,10 @@ class Done:
             d["evictions"] = tuple(Eviction(*e) for e in d["evictions"])
             d["demoted"] = tuple(d["demoted"])
             d["quarantined"] = tuple(Quarantine(*q) for q in d["quarantined"])
-            d["restored"] = tuple((first, count) for first, count in d["restored"])
+            for name in ("restored", "resumed"):
+                d[name] = tuple((first, count) for first, count in d[name])
+            d["kept"] = tuple(KeptPart(part, of, path, tuple(files), due) for part, of, path, files, due in d["kept"])
+            d["given_up"] = tuple(Quarantine(*q) for q in d["given_up"])
             return Done(**d)
 
         return _load("done document", data, build)
@@ -183,7 +203,8 @@ class Done:
     @property
     def paths(self) -> tuple[str, ...]:
         """Every file that this document names."""
-        return (*(r.path for r in self.rows), *(f.path for f in self.late), *(m.path for m in self.matches))
+        kept = (path for part in self.kept for path in part.files)
+        return (*(r.path for r in self.rows), *(f.path for f in self.late), *(m.path for m in self.matches), *kept)
 
 
 T = TypeVar("T")

@@ -41,7 +41,7 @@ from weir.store.arrow import DAMAGED, from_ipc, to_ipc
 from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
 from weir.store.files import Files, unique
 
-FORMAT = 4
+FORMAT = 5
 CACHE_EVERY = 1_000  # documents
 Ids = npt.NDArray[np.int64]
 _RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
@@ -59,6 +59,7 @@ class GroupRef:
     families: tuple[str, ...]  # by core, the form of query that it is
     channels: tuple[str, ...]  # by core, the streams of its sides: trade~weather
     catalog: int  # how many catalog documents there were when it was registered
+    is_kept: bool = False  # whether the answers are maintained as rows come
 
     @property
     def cores(self) -> int:
@@ -107,8 +108,10 @@ class Registry:
         families: Sequence[str],
         channels: Sequence[str],
         catalog: int,
+        *,
+        kept: bool = False,
     ) -> GroupRef:
-        """Add one query for each row of `constants`; durable when it returns.
+        """Add one query for each row of `constants`, its answers `kept` or not; durable when it returns.
 
         Its columns are c0, c1, … as `types` says. A shape without constants has one column of any name and
         type, since a table without columns has no rows either.
@@ -125,6 +128,7 @@ class Registry:
             "channels": list(channels),
             "catalog": catalog,
             "count": constants.num_rows,
+            "kept": kept,
         }
         number = self._append(about, constants)
         return self._groups[bisect_left(self._group_numbers, number)]
@@ -330,6 +334,7 @@ class Registry:
                         tuple(about["families"]),
                         tuple(about["channels"]),
                         about["catalog"],
+                        about["kept"],
                     )
                 )
             elif about["kind"] == "drop":
@@ -384,6 +389,7 @@ class Registry:
                 "catalog": pa.array([g.catalog for g in groups], pa.int64()),
                 "shape": pa.array([shape_at[g.shape_text] for g in groups], pa.int32()),
                 "kind": pa.array([kind_at[(g.types, g.families, g.channels)] for g in groups], pa.int32()),
+                "kept": pa.array([g.is_kept for g in groups], pa.bool_()),
             }
         )
         drops = pa.table({"id": self._dropped, "number": self._drop_numbers})
@@ -403,10 +409,10 @@ class Registry:
             return False
         kinds = [(tuple(parse_type(t) for t in ts), tuple(f), tuple(c)) for ts, f, c in about["kinds"]]
         columns = from_ipc(parts[1], "a cache").to_pydict()
-        for at, count, catalog, shape, kind in zip(*columns.values(), strict=True):
+        for at, count, catalog, shape, kind, kept in zip(*columns.values(), strict=True):
             types, families, channels = kinds[kind]
             text = about["shapes"][shape]
-            self._add_group(GroupRef(at, self._first_id(), count, text, types, families, channels, catalog))
+            self._add_group(GroupRef(at, self._first_id(), count, text, types, families, channels, catalog, kept))
         drops = from_ipc(parts[2], "a cache")
         self._dropped = drops["id"].to_numpy()
         self._drop_numbers = drops["number"].to_numpy()

@@ -30,10 +30,10 @@ from weir.errors import StoreError
 from weir.store import caches
 from weir.store.documents import RESTORE, ROOT, seal_of_bytes
 from weir.store.folds import fold_path, folds, newest_fold
-from weir.store.ledger import Done, LateFile, Ledger, MatchFile, Plan, RowFile, done_path
+from weir.store.ledger import Done, KeptPart, LateFile, Ledger, MatchFile, Plan, RowFile, done_path
 from weir.store.range_map import RangeMap
 
-FORMAT = 3
+FORMAT = 4
 CACHE_EVERY = 256  # batches
 PRUNE_EVERY = 64  # batches; expired files are invisible at once, and forgotten this often
 Longs = npt.NDArray[np.int64]
@@ -87,6 +87,8 @@ class State:
         self.demoted: dict[int, int] = {}  # core → batch that demoted it
         self.quarantined: RangeMap[tuple[int, str]] = RangeMap()  # core → batch that quarantined it, and why
         self.restored: RangeMap[int] = RangeMap()  # core → batch since which it is matched again
+        self.kept: dict[int, KeptPart] = {}  # part of the kept queries → what is known of it
+        self.given_up: RangeMap[tuple[int, str]] = RangeMap()  # kept query → batch that gave it up, and why
         self.late: dict[str, dict[str, int]] = {}  # stream → reason → rows
         self.late_files: list[tuple[int, int, LateFile]] = []  # with batch and the wall clock of its plan
         self.registry = 0  # registry documents that the newest plan includes
@@ -195,6 +197,14 @@ class State:
             self.demoted.setdefault(core, done.batch)
         for q in done.quarantined:
             self.quarantined.put(q.first, q.count, (done.batch, q.reason))
+        for part in done.kept:
+            before = self.kept.get(part.part)
+            self.expired.extend(set(before.files if before else ()) - set(part.files))
+            self.kept[part.part] = part
+        for first, count in done.resumed:
+            self.given_up.remove(first, count)
+        for q in done.given_up:
+            self.given_up.put(q.first, q.count, (done.batch, q.reason))
         if not self._pin_counts or plan.registry > self._pin_counts[-1]:
             self._pin_counts.append(plan.registry)
             self._pin_batches.append(done.batch)
@@ -281,10 +291,11 @@ class State:
         return self._pin_batches[at] if at < len(self._pin_batches) else None
 
     def named(self) -> set[str]:
-        """Every row, match and late file that is part of the state."""
+        """Every file that is part of the state."""
         paths = {path for name in self._streams for path in self.row_files(name).paths}
         paths.update(file.path for _, file in self.match_files())
         paths.update(file.path for _, _, file in self.late_files)
+        paths.update(path for part in self.kept.values() for path in part.files)
         return paths
 
     def _stream(self, name: str) -> _Stream:
@@ -328,6 +339,8 @@ class State:
             "demoted": list(self.demoted.items()),
             "quarantined": list(self.quarantined),
             "restored": list(self.restored),
+            "kept": [[p.part, p.of, p.path, p.files, p.due_us] for p in self.kept.values()],
+            "given_up": list(self.given_up),
             "late": self.late,
             "late_files": [[b, us, [f.stream, f.path, f.count, f.reasons]] for b, us, f in self.late_files],
             "registry": self.registry,
@@ -367,6 +380,8 @@ class State:
         self.demoted = dict(d["demoted"])
         self.quarantined = RangeMap((first, count, (batch, why)) for first, count, (batch, why) in d["quarantined"])
         self.restored = RangeMap((first, count, batch) for first, count, batch in d["restored"])
+        self.kept = {part: KeptPart(part, of, path, tuple(files), due) for part, of, path, files, due in d["kept"]}
+        self.given_up = RangeMap((first, count, (batch, why)) for first, count, (batch, why) in d["given_up"])
         self.late = d["late"]
         self.late_files = [(batch, wall_us, LateFile(*file)) for batch, wall_us, file in d["late_files"]]
         self.registry, self.catalog = d["registry"], d["catalog"]

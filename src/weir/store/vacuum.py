@@ -5,7 +5,7 @@ What goes, and why that is safe beside running drivers and readers, after any cr
 - row files whose newest row lies below the read floor of the newest done batch, and match files of batches
   without rows: readers of the newest state do not see them, and the read floor lies below what windows reach,
   so that readers which lag a little do not either;
-- orphans in rows/, matches/ and late/: their name carries a batch, that batch is done, and its document does
+- orphans in rows/, matches/, late/ and kept/: their name carries a batch, that batch is done, and its document does
   not name them. A done document has one creator, so they can never be named. Files of a batch that is not
   done are left alone, however old: their driver may only be asleep;
 - tickets that done batches consumed *and* Spark committed (see `inbox`: they are written down first);
@@ -38,7 +38,7 @@ TEMPORARY_S_MIN = 600  # a process may well take some minutes to write a file
 class Removed:
     """How many files of each kind a vacuum removed."""
 
-    expired: int = 0  # row and match files below the read floor
+    expired: int = 0  # row and match files below the read floor, and what kept answers do not need any more
     orphans: int = 0  # files that no document names
     inbox: int = 0  # tickets and pushed data that were consumed
     temporary: int = 0  # half-written files of dead processes
@@ -90,7 +90,7 @@ def _remove_data(files: Files, state: State, before_s: float) -> tuple[int, int]
     named, expired = state.named(), set(state.expired)
     gone: list[str] = []
     dead: list[str] = []
-    for folder in ("rows", "matches", "late"):
+    for folder in ("rows", "matches", "late", "kept"):
         for entry in files.list(folder):
             if entry.path in named:
                 continue

@@ -19,6 +19,7 @@ from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.intake import rows_for
 from weir.runtime.jobs import TaskJobs
 from weir.runtime.loop import Context, run_batch
+from weir.runtime.maintain import UpkeepTask, maintain_part
 from weir.runtime.match import MatchTask, match_slice
 from weir.runtime.query_segments import QuerySegments
 from weir.runtime.row_segments import PartnerSegments
@@ -75,6 +76,9 @@ class DirectJobs(TaskJobs):
 
     def run_match(self, task: MatchTask) -> list[dict[str, Any]]:
         return [match_slice(task, k) for k in range(len(task.slices))]
+
+    def run_upkeep(self, task: UpkeepTask) -> list[dict[str, Any]]:
+        return [maintain_part(task, part) for parts in task.slices for part in parts]
 
 
 class DirectWeir:

@@ -147,7 +147,7 @@ def like(arg: Operand, pattern: Operand) -> Operand:
     """`arg LIKE pattern` over whole strings, case sensitive."""
     if Kind.NULL in (arg.kind, pattern.kind):
         return null_operand(BOOLEAN)
-    if len(pattern.values) > 1:  # a table of constants: once for each distinct pattern
+    if len(pattern.values) != 1:  # a column of patterns: once for each distinct one
         return _like_each(arg, pattern)
     text = pattern.values[0].as_py()
     if text is None:
@@ -161,10 +161,13 @@ def _like_each(arg: Operand, pattern: Operand) -> Operand:
     encoded = pattern.values.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy()
     values = np.zeros(count, bool)
-    for code, text in enumerate(encoded.dictionary.to_pylist()):
-        at = np.flatnonzero(codes == code)
+    texts = encoded.dictionary.to_pylist()
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(texts) + 1))
+    for text, begin, end in zip(texts, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        at = order[begin:end]
         values[at] = _known_true(_find_like(strings.take(pa.array(at)), text))
-    return Operand(values, both_valid(arg, pattern), BOOLEAN, True)
+    return Operand(values, both_valid(arg, pattern), BOOLEAN, arg.constant and pattern.constant)
 
 
 def _find_like(strings: pa.Array, pattern: str) -> pa.Array:

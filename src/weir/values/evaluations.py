@@ -70,14 +70,16 @@ def by_pattern(arg: Operand, patterns: Sequence[Operand], values: Callable[..., 
         return values(arg, [column[0].as_py() for column in columns])
     arg, *wide = (spread(o, count) for o in (arg, *patterns))
     firsts, which = distinct_rows([p.values for p in wide])
-    rows = [np.flatnonzero(which == k) for k in range(len(firsts))]
+    order = np.argsort(which, kind="stable")
+    ends = np.searchsorted(which[order], np.arange(len(firsts) + 1))
     parts = []
-    for first, at in zip(firsts, rows, strict=True):
+    for first, begin, end in zip(firsts, ends[:-1], ends[1:], strict=True):
+        at = order[begin:end]
         part = arg.values.take(pa.array(at)) if arg.kind is Kind.STRING else arg.values[at]
         parts.append(values(Operand(part, None, arg.type, False), [p.values[first].as_py() for p in wide]))
     if not parts:
         return values(arg, [None for _ in patterns])
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(rows))))
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
 
 def chosen(mask: Bools, then: Operand, other: Operand) -> Operand:

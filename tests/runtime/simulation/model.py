@@ -27,6 +27,7 @@ from tests.runtime.simulation.stage import (
 from weir.algebra.schema import Stream, is_changes
 from weir.store.arrow import from_ipc
 from weir.store.documents import unsealed
+from weir.store.inbox import ADVANCE, CLOCK
 from weir.store.ledger import Ledger, Plan, RowFile
 from weir.store.state import State
 
@@ -57,6 +58,7 @@ class Model:
         self.dones: list[dict[str, Any]] = []
         self.tickets: dict[int, tuple[str, list[Row], str]] = {}  # every one that ever counted: stream, rows, data
         self.data: dict[str, list[Row]] = {}
+        self.advances: dict[str, list[int]] = {}  # by data file of the clock's tickets: where it is at least
         self.pushed: set[int] = set()  # uids of all rows in them
         self.named: dict[str, tuple[str, int]] = {}  # row file → stream and largest time
         self.rows_of_batch: list[list[str]] = []  # row files of streams
@@ -71,6 +73,7 @@ class Model:
         self.active_from: list[int] = []  # of registry documents
         self.acknowledged_pushes: dict[int, list[int]] = {}  # ticket → uids
         self.matches = 0
+        self.advanced = 0  # batches whose clock is where it is because of an advance
         self.folds: list[int] = []  # batches
         self.releases: list[int] = []  # of the inbox
 
@@ -89,7 +92,11 @@ class Model:
         elif folder == "ledger":
             self._finished(int(name.removesuffix(".done")), json.loads(data))
         elif path.startswith("inbox/data/"):
-            self.data[path] = rows_of(from_ipc(data, path))
+            table = from_ipc(data, path)
+            if table.column_names == [ADVANCE]:
+                self.data[path], self.advances[path] = [], table.column(0).drop_null().to_pylist()
+            else:
+                self.data[path] = rows_of(table)
         elif path.startswith("inbox/released/"):
             self.releases.append(int(name.removeprefix("released/")))
         elif folder == "inbox" and name.isdigit():
@@ -142,6 +149,7 @@ class Model:
             require(number == len(self.tickets), "tickets have a gap", number)
             uids = {row.uid for row in self.data[path]}
             require(not uids & self.pushed, "a push was taken twice", number)
+            require((path in self.advances) == (ticket["stream"] == CLOCK), "a ticket of another kind", number)
             self.pushed |= uids
             self.tickets[number] = (str(ticket["stream"]), self.data[path], path)
 
@@ -189,11 +197,15 @@ class Model:
         late_paths = [fields[1] for fields in done["late"]]
         for path in [*(f.path for f in rows_named), *match_paths, *late_paths]:
             require(self.world.inner.exists(path), "a done document names a file that is not there", number, path)
+        taken = range(self.inbox_next, self.world.checkpoint.offsets[number])
+        said = [time for ticket in taken for time in self.advances.get(self.tickets[ticket][2], ())]
         self._check_rows(number, plan, done, rows_named)
         self._check_matches(number, plan, done, rows_named, match_paths)
         times = [f.t_max_us for f in rows_named if not is_changes(f.stream)] + (
             [] if plan.now_us is None else [plan.now_us]
         )
+        self.advanced += bool(said) and max(said) > max(times, default=0)
+        times += said
         require(done["now_us"] == (max(times) if times else None), "the clock after a batch", done["now_us"])
         for f in rows_named:
             self.named[f.path] = (f.stream, f.t_max_us)
@@ -295,6 +307,13 @@ class Model:
         require(self.tickets.get(number, ("", [], ""))[:2] == (stream, rows), "another push's ticket", number)
         require(number not in self.acknowledged_pushes, "a ticket was given out twice", number)
         self.acknowledged_pushes[number] = [row.uid for row in rows]
+
+    def acknowledge_advance(self, number: int, time_us: int | None) -> None:
+        stream, _, path = self.tickets.get(number, ("", [], ""))
+        given = [] if time_us is None else [time_us]
+        require(stream == CLOCK and self.advances[path] == given, "another advance's ticket", number)
+        require(number not in self.acknowledged_pushes, "a ticket was given out twice", number)
+        self.acknowledged_pushes[number] = []
 
     def check_everything(self) -> None:
         """At the end, when all is drained: each acknowledged row is in rows or late, once."""

@@ -17,13 +17,13 @@ import pyarrow as pa
 from weir.algebra.schema import BIGINT, TIMESTAMP, Catalog, Column, Stream, is_changes
 from weir.errors import StoreError
 from weir.runtime import faults
-from weir.runtime.loop import IngestReport, MatchReport, SliceRows
+from weir.runtime.loop import IngestReport, Matched, MatchReport, SliceRows, UpkeepReport
 from weir.settings import Settings
 from weir.store.arrow import from_ipc
 from weir.store.data_files import data_path
 from weir.store.documents import read_document
 from weir.store.files import Data, Entry, Files
-from weir.store.inbox import Inbox
+from weir.store.inbox import ADVANCE, CLOCK, Inbox
 from weir.store.ledger import MatchFile, Plan, RowFile
 from weir.store.registry import GroupRef, Ids, Registry, path_of
 
@@ -132,6 +132,7 @@ class SimulatedJobs:
         start, end = self.world.checkpoint.offsets.get(self.number - 1, 0), self.world.checkpoint.offsets[self.number]
         inbox = Inbox(self.files)
         gathered: list[tuple[str, Row]] = []
+        advances: list[int] = []
         for number in range(start, end):
             ticket = inbox.ticket(number)
             data = None if ticket is None else self.files.read(ticket.path)
@@ -139,11 +140,19 @@ class SimulatedJobs:
                 taken = self.number in self.world.checkpoint.commits
                 require(taken, "a ticket that no batch has taken is gone", number)
                 raise StoreError("a zombie asks for rows that are consumed")
-            gathered += [(ticket.stream, row) for row in rows_of(from_ipc(data, "pushed data"))]
+            table = from_ipc(data, "pushed data")
+            if ticket.stream == CLOCK:
+                advances += table.column(ADVANCE).drop_null().to_pylist()
+            else:
+                gathered += [(ticket.stream, row) for row in rows_of(table)]
         # Spark may cut the batch differently at each attempt.
         pieces = max(1, min(len(gathered), self.world.random.randint(1, 3)))
         cut = [gathered[len(gathered) * i // pieces : len(gathered) * (i + 1) // pieces] for i in range(pieces)]
-        return IngestReport(tuple(tuple(self._slice(plan, catalog, piece)) for piece in cut), end)
+        slices = tuple(tuple(self._slice(plan, catalog, piece)) for piece in cut)
+        return IngestReport(slices, end, self.now_of(advances))
+
+    def now_of(self, advances: list[int]) -> int | None:
+        return max(advances, default=None)
 
     def _slice(self, plan: Plan, catalog: Catalog, rows: list[tuple[str, Row]]) -> Iterator[SliceRows]:
         for name in dict.fromkeys(stream for stream, _ in rows):
@@ -166,6 +175,9 @@ class SimulatedJobs:
             faults.reach("row file written, task result lost")
             times = [row.t_us for row in taken] or [0]
             yield SliceRows(name, paths[0], len(taken), min(times), max(times), paths[1], reasons)
+
+    def maintain(self, matched: Matched) -> UpkeepReport:
+        return UpkeepReport()
 
     def match(self, plan: Plan, rows: tuple[RowFile, ...], catalog: Catalog, demoted: Ids) -> MatchReport:
         excluded = {*demoted.tolist(), *self.registry.dropped(plan.registry).tolist()}

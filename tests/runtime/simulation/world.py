@@ -11,9 +11,9 @@ happen at every store operation, not only at the named points (which are armed a
 `Model` watches every effect on the store and says at once when one breaks a promise:
 done documents form a prefix, each names only files that exist; rows of a batch are the rows of its tickets, each
 row once, row ids gap-free in arrival order, late rows by the plan's floors, changes of tables never late and without
-a part in clock, floors and matches; matches are those of the plan's queries
-by a computation of its own; plans include what was acknowledged before, clocks and floors never go back; nothing
-is deleted that a document names, unless it is expired, or that Spark may still ask for; acknowledged pushes,
+a part in clock, floors and matches; the clock is where rows and advances have moved it; matches are those of the
+plan's queries by a computation of its own; plans include what was acknowledged before, clocks and floors never go back;
+nothing is deleted that a document names, unless it is expired, or that Spark may still ask for; acknowledged pushes,
 registrations and drops are there in the end, once; readers never go back and agree with the model.
 """
 
@@ -276,6 +276,18 @@ class World:
 
         self.attempt(f"push {stream} {len(rows)} rows", action)
 
+    def advance(self) -> None:
+        """Idle jobs tick on the arrival clock; on the event clock somebody says a time, which may be an old one."""
+        time_us = None
+        if self.clock == "event":
+            time_us = self.wall_us + self.random.choice([-40, -10, -3, -1, 0, 2, 9]) * SECOND
+        inbox = self.random.choice([*self.host.inboxes, Inbox(self.files)])
+
+        def action() -> None:
+            self.model.acknowledge_advance(inbox.advance(time_us), time_us)
+
+        self.attempt(f"advance to {time_us}", action)
+
     def batch(self) -> None:
         def action() -> None:
             if self.host.driver is None or self.random.random() < 0.1:
@@ -356,8 +368,9 @@ STEPS: dict[str, Callable[[World], None]] = {
     "vacuum": World.vacuum,
     "lose caches": World.lose_caches,
     "define": World.define_another,
+    "advance": World.advance,
 }
-STEP_WEIGHTS = [30, 20, 12, 5, 10, 10, 7, 3, 3]
+STEP_WEIGHTS = [30, 20, 12, 5, 10, 10, 7, 3, 3, 6]
 
 
 BATCH_POINTS = [
@@ -373,6 +386,7 @@ class Outcome:
 
     batches: int
     matches: int
+    advanced: int  # batches that an advance moved the clock of
     log: tuple[str, ...]
 
 
@@ -405,4 +419,4 @@ def simulate(seed: int, steps: int = 50, parts: Parts | None = None) -> Outcome:
             except BaseException as error:
                 error.add_note(f"seed {seed}, steps:\n" + "\n".join(world.log))
                 raise
-    return Outcome(len(world.model.dones), world.model.matches, tuple(world.log))
+    return Outcome(len(world.model.dones), world.model.matches, world.model.advanced, tuple(world.log))

@@ -1,0 +1,578 @@
+"""The upkeep job: one stage; each task brings the maintained answers of its parts of the kept queries up to date.
+
+A part has every query whose id has the same remainder. For each shape a task takes what the batch's match files found
+for its queries, with the columns that the finish reads, beside what it knows (`weir.store.maintained`). A query is
+*affected* if something came for it, if something of it was due by now, if it is new, or if its shape was moved
+(`weir.plan.maintenance`). The answers of all affected queries of a shape are made at once (`weir.answer.many_finish`)
+of the results that are shown now, and compared with those before: that is what came and went. No query is looked at by
+itself.
+
+An answer that cannot be made, or whose results are too many, is given up with its reason; it is computed when it is
+asked for, as if its query had never been kept, and the others go on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from weir.algebra.nodes import ColumnRef, Expression, Query, walk
+from weir.algebra.schema import Column, DataType, Stream, Table, is_changes
+from weir.answer.additive_groups import ROWS, Additive, added, group_rows, sums_of
+from weir.answer.many_finish import ManyAnswers, finished_many, is_taken, projected_many
+from weir.answer.row_codes import differences, reordered
+from weir.answer.shown_results import ROW_COLUMN, Constants, Moment, Sources, due_times, shown_now, spans
+from weir.answer.slot_values import Asked
+from weir.answer.table_versions import seen_versions, versions_in
+from weir.families.query_parts import columns_of
+from weir.plan.cores import Cores
+from weir.plan.finishes import Finish, Versions, is_ordered
+from weir.runtime import faults
+from weir.runtime.match import NOT_OF_QUERIES, reason_of
+from weir.runtime.reports import schema_of
+from weir.store.ascending import NONE, by_bytes, common, distinct, inside, together, without
+from weir.store.files import Files, open_files
+from weir.store.maintained import FROM, NEVER, SLOT, TO, Part, PartWriter, Run, ShapeRuns, read_part
+from weir.store.matches import CHANNEL, read_matches
+from weir.store.registry import GroupRef, Registry
+from weir.store.row_files import arrow_schema, arrow_type
+from weir.store.row_places import RowPlaces
+
+REPORT_DDL = (
+    "part int, path string, files array<string>, due bigint, came bigint, went bigint, "
+    "given_up array<bigint>, reasons array<string>"
+)
+REPORT = schema_of(REPORT_DDL)
+CAME = "came"  # of a change: whether the row came or went
+DUE = "due us"
+TOO_MANY = "more than {:,} results are in its windows (kept_results_max)"
+Ids = np.ndarray
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The registrations of one shape, in the order of their ids. A core's id follows from its query's."""
+
+    first: Ids  # by group, the id of its first query
+    count: Ids
+    number: Ids  # of its registry document
+
+    def queries_of(self, cores: Ids, core: int) -> Ids:
+        """For ids of cores the ids of their queries, −1 where an id is not of this core of this shape."""
+        starts = self.first + core * self.count
+        if len(starts) == 1:
+            mine = (cores >= starts[0]) & (cores < starts[0] + self.count[0])
+            return np.where(mine, cores - core * self.count[0], -1)
+        group = np.searchsorted(starts, cores, side="right") - 1
+        at = np.maximum(group, 0)
+        mine = (group >= 0) & (cores < starts[at] + self.count[at])
+        return np.where(mine, cores - core * self.count[at], -1)
+
+    def cores_of(self, queries: Ids, cores: int) -> Ids:
+        """The ids of all cores of these queries of this shape."""
+        group = np.searchsorted(self.first, queries, side="right") - 1
+        return np.concatenate([queries + core * self.count[group] for core in range(cores)])
+
+    def ids(self) -> Ids:
+        """All queries, ascending."""
+        offsets = np.repeat(self.first - np.concatenate([[0], np.cumsum(self.count)[:-1]]), self.count)
+        return offsets + np.arange(int(self.count.sum()))
+
+
+@dataclass(frozen=True)
+class ShapeTask:
+    """One shape: what its cores and its finish are, and which of its queries want what."""
+
+    name: str
+    cores: Cores
+    channels: tuple[str, ...]  # by core
+    sides: tuple[tuple[int, ...], ...]  # by core, the side of each source
+    streams: tuple[tuple[Stream, ...], ...]  # by core, of its sources
+    output: tuple[Column, ...]
+    types: tuple[DataType, ...]  # of the constants
+    groups: Groups
+    gone: Ids  # queries that were dropped or given up, ascending …
+    dropped: Ids  # … those of them that were dropped: what was told of the others counts when they begin again
+    new: Ids  # queries to begin with, ascending …
+    again: Ids  # … those of them that were given up before
+    is_moved: bool  # whether every answer is to be looked at
+    additive: Additive | None  # its groups, if they are added up
+
+
+@dataclass(frozen=True)
+class UpkeepTask:
+    """Everything that the tasks need; travels to the workers."""
+
+    location: str
+    batch: int
+    now_us: int
+    parts: int  # into how many all queries are cut
+    slices: tuple[tuple[int, ...], ...]  # parts, by task
+    shapes: tuple[ShapeTask, ...]
+    waiting: frozenset[str]  # other shapes, all of whose queries are given up
+    before: Mapping[int, str]  # by part, the file that it wrote last
+    matches: tuple[str, ...]  # match files of the batch
+    older: tuple[str, ...]  # match files of new queries over rows that came before them
+    places: Mapping[str, RowPlaces]  # by stream
+    tables: Mapping[str, Table]  # that finishes read, by lower-case name
+    results_max: int  # of one query
+    is_trial: bool = False  # only whether it comes to an end is asked for: nothing is written
+
+
+def maintain_part(task: UpkeepTask, number: int) -> dict[str, object]:
+    """Bring one part up to date, and report the file that says so; None: nothing has changed."""
+    files = open_files(task.location)
+    path = task.before.get(number)
+    before = None if path is None else read_part(files, path)
+    work = _Upkeep(task, number, files, before)
+    for shape in task.shapes:
+        work.shape(shape)
+    for name in work.writer.shapes.keys() - {shape.name for shape in task.shapes}:
+        work.forget(name, is_over=name not in task.waiting)
+    part = before
+    if work.is_changed and not task.is_trial:
+        part = work.writer.write()
+        faults.reach("kept state written, task result lost")
+    return {
+        "part": number,
+        "path": None if part is None else part.path,
+        "files": [] if part is None else list(part.files),
+        "due": work.due,
+        "came": work.came,
+        "went": work.went,
+        "given_up": list(work.given_up),
+        "reasons": list(work.given_up.values()),
+    }
+
+
+class _Upkeep:
+    """One part at work."""
+
+    def __init__(self, task: UpkeepTask, number: int, files: Files, before: Part | None) -> None:
+        self.task = task
+        self.number = number
+        self.files = files
+        self.writer = PartWriter(files, task.batch, before)
+        self.given_up: dict[int, str] = {}  # by query, why
+        self.due = NEVER
+        self.came = self.went = 0
+        self.is_changed = False
+        self._opened: dict[str, pa.Table] = {}
+
+    def shape(self, shape: ShapeTask) -> None:
+        """Bring the queries of one shape up to date. Whatever fails, fails for this shape alone."""
+        before = self.writer.shapes.get(shape.name)
+        try:
+            after = self._shape(shape, before or ShapeRuns())
+        except NOT_OF_QUERIES:
+            raise
+        except Exception as error:
+            mine = without(self._mine(shape.groups.ids()), shape.gone)
+            self.given_up |= dict.fromkeys(mine.tolist(), reason_of(error))
+            self.forget(shape.name, is_over=False)
+            return
+        if after != before:
+            self.writer.shapes[shape.name] = after
+            self.is_changed = True
+
+    def forget(self, name: str, *, is_over: bool) -> None:
+        """Forget a shape; unless it is over, what was told of its queries counts when they begin again."""
+        before = self.writer.shapes.pop(name, None)
+        self.writer.forget_changes(name)
+        if before is not None and before.answers and not is_over:
+            self.writer.shapes[name] = ShapeRuns(answers=before.answers)
+        self.is_changed |= before != self.writer.shapes.get(name)
+
+    def _mine(self, ids: Ids) -> Ids:
+        mine: Ids = ids[ids % self.task.parts == self.number]
+        return mine
+
+    def _shape(self, shape: ShapeTask, before: ShapeRuns) -> ShapeRuns:
+        task = self.task
+        new, gone = self._mine(shape.new), self._mine(shape.gone)
+        if not before.results:
+            before = replace(before, results=((),) * (2 if shape.additive else len(shape.cores.cores)))
+        before = self._begun_anew(before, self._mine(shape.again))
+        constants = self.writer.rows_of(before.constants, self._constants_of_new(shape, new), gone)
+        looked = KnownConstants([self.writer.table(run) for run in constants])
+        came = [self._came(shape, core, gone, looked) for core in range(len(shape.cores.cores))]
+        if shape.additive is None:
+            step = self._by_results(shape, before, came, looked, (new, gone))
+        else:
+            step = self._by_sums(shape.additive, before, came[0], looked, (new, gone))
+        self.due = min(self.due, step.due_us)
+        after = replace(step.runs, constants=constants)
+        affected = step.asked.slots
+        if not len(affected):
+            return after
+        for slot in affected[step.counts > task.results_max].tolist():
+            self.given_up[slot] = TOO_MANY.format(task.results_max)
+        asked, tables = self._left(step, looked)
+        made = finished_many(step.finish, tables, shape.output, asked, task.now_us, self._versions)
+        self.given_up |= made.failed
+        good = without(affected, np.array(sorted(self.given_up), np.int64))
+        answers = _only(made.table, good)
+        told = self._changed(shape, before.answers, answers, good, new)
+        changed = _only(answers, told)
+        return replace(after, answers=self.writer.newest(before.answers, changed, told, self._mine(shape.dropped)))
+
+    def _left(self, step: _Step, looked: KnownConstants) -> tuple[Asked, Sequence[pa.Table]]:
+        """The queries whose answers are to be made, and of what, without those that are given up by now."""
+        lost = np.isin(step.asked.slots, list(self.given_up))
+        if not lost.any():
+            return step.asked, step.tables
+        asked = looked.of(step.asked.slots[~lost])
+        return asked, [t.filter(pa.array(np.isin(t.column(SLOT).to_numpy(), asked.slots))) for t in step.tables]
+
+    def _begun_anew(self, before: ShapeRuns, again: Ids) -> ShapeRuns:
+        """Without what is left of queries that were given up and begin again, but for what was told of them."""
+        if not len(again):
+            return before
+        without = self.writer.without
+        return replace(
+            before,
+            constants=without(before.constants, again),
+            dues=without(before.dues, again, are_told=True),
+            sums=without(before.sums, again),
+            results=tuple(without(runs, again) for runs in before.results),
+        )
+
+    def _by_results(
+        self,
+        shape: ShapeTask,
+        before: ShapeRuns,
+        came: Sequence[pa.Table],
+        looked: KnownConstants,
+        of: tuple[Ids, Ids],
+    ) -> _Step:
+        """Answers are made of all results that are shown now."""
+        task, (new, gone) = self.task, of
+        results = tuple(
+            self.writer.results(runs, found, task.now_us, gone)
+            for runs, found in zip(before.results, came, strict=True)
+        )
+        dues = _due_now(self.writer, before.dues, gone, task.now_us)
+        parts = [new, dues.over, *(distinct(found.column(SLOT).to_numpy()) for found in came)]
+        affected = together(*parts, looked.slots if shape.is_moved else new)
+        asked = looked.of(without(affected, gone))
+        runs = replace(before, results=results)
+        if not len(asked.slots):
+            return _Step(runs, asked, (), shape.cores.finish, np.empty(0, np.int64), dues.next_us)
+        tables, next_us, counts = self._shown(shape, results, asked)
+        due = pa.table({SLOT: asked.slots, DUE: next_us})
+        runs = replace(runs, dues=self.writer.newest(before.dues, due, asked.slots, gone))
+        due_us = min(dues.next_us, int(next_us.min()))
+        return _Step(runs, asked, tables, shape.cores.finish, counts, due_us)
+
+    def _by_sums(
+        self, of: Additive, before: ShapeRuns, came: pa.Table, looked: KnownConstants, new_gone: tuple[Ids, Ids]
+    ) -> _Step:
+        """Answers are made of the sums of groups, to which what came is added, and what is over is taken away."""
+        now_us, (new, gone) = self.task.now_us, new_gone
+        counted, waiting = before.results  # those that are in sums, and those that are not shown yet
+        names = [name for name in came.column_names if name != FROM and not name.startswith(ROW_COLUMN)]
+        begun, waiting, waits_us = self._begun(waiting, came, gone)
+        over, counted, over_us = self._over(counted, gone)
+        plus = self._sums(of, begun.select(names), looked)
+        self.given_up |= plus.failed
+        minus = [] if over is None else [self._sums(of, over, looked)]
+        for found in minus:
+            self.given_up |= found.failed
+        change = added(of, [(plus.table, 1), *((found.table, -1) for found in minus)], is_whole=False)
+        affected = together(distinct(change.column(SLOT).to_numpy()), new)
+        counted = self.writer.partitions(counted, begun.select(names), now_us)
+        due_us = min(waits_us, over_us, int(begun.column(TO).to_numpy().min(initial=NEVER)))
+        asked = looked.of(without(affected, gone))
+        if not len(asked.slots):
+            return _Step(replace(before, results=(counted, waiting)), asked, (), of.above, asked.slots, due_us)
+        known = _of_slots([self.writer.table(run) for run in before.sums], asked.slots)
+        current = added(of, [(table, 1) for table in (known, change) if table is not None], is_whole=True)
+        current = _only(current, asked.slots)
+        place = np.searchsorted(asked.slots, current.column(SLOT).to_numpy())
+        counts = np.bincount(place, current.column(ROWS).to_numpy(), len(asked.slots)).astype(np.int64)
+        sums = self.writer.sums(before.sums, change, functools.partial(_together, of), gone)
+        runs = replace(before, results=(counted, waiting), sums=sums)
+        return _Step(runs, asked, (group_rows(of, current, asked.slots),), of.above, counts, due_us)
+
+    def _sums(self, of: Additive, rows: pa.Table, looked: KnownConstants) -> ManyAnswers:
+        slots = NONE if of.is_plain else np.sort(rows.column(SLOT).to_numpy())
+        return sums_of(of, rows, looked.those_of(slots), self.task.now_us)
+
+    def _begun(self, waiting: Sequence[Run], came: pa.Table, gone: Ids) -> tuple[pa.Table, tuple[Run, ...], int]:
+        """The results that are shown from now on; those that wait for it; when the next of these is."""
+        tables = [came, *(self.writer.table(run) for run in waiting)]
+        both = pa.concat_tables(tables)
+        slots, begin, end = (both.column(name).to_numpy() for name in (SLOT, FROM, TO))
+        here = (end > self.task.now_us) & ~inside(slots, gone)
+        is_begun = begin <= self.task.now_us
+        if bool((here & is_begun).all()):
+            return both.combine_chunks(), (), NEVER
+        left = both.filter(pa.array(here & ~is_begun)).combine_chunks()
+        runs: tuple[Run, ...] = (self.writer.add(left),) if left.num_rows else ()
+        if waiting and left.num_rows == sum(run.count for run in waiting) and not came.num_rows:
+            runs = tuple(waiting)
+        next_us = int(left.column(FROM).to_numpy().min(initial=NEVER))
+        return both.filter(pa.array(here & is_begun)).combine_chunks(), runs, next_us
+
+    def _over(self, counted: Sequence[Run], gone: Ids) -> tuple[pa.Table | None, tuple[Run, ...], int]:
+        """The results that are over since the last batch; the partitions that are left; when the next one is over."""
+        now_us, found, kept, next_us = self.task.now_us, [], [], NEVER
+        for run in counted:
+            if run.first_us <= now_us:
+                table = self.writer.table(run)
+                end = table.column(TO).to_numpy()
+                over = (end >= run.first_us) & (end <= now_us)
+                found.append(table.filter(pa.array(over & ~inside(table.column(SLOT).to_numpy(), gone))))
+                if run.last_us <= now_us:
+                    continue
+                run = replace(run, first_us=int(end[end > now_us].min()))
+            kept.append(run)
+            next_us = min(next_us, run.first_us)
+        return pa.concat_tables(found) if found else None, tuple(kept), next_us
+
+    def _versions(self, asked: Versions) -> pa.Table:
+        """The rows of a table that a finish reads."""
+        table = self.task.tables[asked.table.lower()]
+        found = versions_in(self.files, table, self.task.places[table.changes.name].paths)
+        return seen_versions(found, table, asked, self.task.now_us)
+
+    def _constants_of_new(self, shape: ShapeTask, new: Ids) -> pa.Table:
+        """The constants of queries that are new here."""
+        names = [f"c{k}" for k in range(len(shape.types))]
+        tables = []
+        registry = Registry(self.files)
+        groups = np.searchsorted(shape.groups.first, new, side="right") - 1
+        for group in np.unique(groups).tolist():
+            first, count, number = (
+                int(of[group]) for of in (shape.groups.first, shape.groups.count, shape.groups.number)
+            )
+            ids = new[groups == group]
+            ref = GroupRef(number, first, count, "", shape.types, (), (), 0)
+            rows = registry.constants(ref).select(names).take(pa.array(ids - first)) if names else None
+            tables.append(pa.table({SLOT: ids} | ({} if rows is None else dict(zip(names, rows.columns, strict=True)))))
+        schema = arrow_schema([Column(name, type) for name, type in zip(names, shape.types, strict=True)])
+        empty = pa.schema([(SLOT, pa.int64()), *schema]).empty_table()
+        return pa.concat_tables([empty, *(t.cast(empty.schema) for t in tables)]).combine_chunks()
+
+    def _came(self, shape: ShapeTask, core: int, gone: Ids, looked: KnownConstants) -> pa.Table:
+        """What this batch found for a core: whose, from when until when, which rows, and the core's columns."""
+        channel = shape.channels[core]
+        slots, by_side = [NONE], [(NONE,) * (channel.count(CHANNEL) + 1)]
+        for paths, wanted in ((self.task.matches, None), (self.task.older, shape.new)):
+            for path in paths:
+                for piece in read_matches(self.files, path, channel):
+                    found = shape.groups.queries_of(piece.items, core)
+                    mine = (found >= 0) & (found % self.task.parts == self.number)
+                    if len(gone):
+                        mine &= ~inside(found, gone)
+                    if wanted is not None:
+                        mine &= inside(found, wanted)
+                    at = np.flatnonzero(mine)
+                    if len(at):
+                        slots.append(found[at])
+                        by_side.append(tuple(rows[at] for rows in piece.rows()))
+        slot = np.concatenate(slots)
+        rows = [np.concatenate(of) for of in zip(*by_side, strict=True)]
+        query = shape.cores.cores[core]
+        if shape.additive is None or not is_taken(columns_of(query)):  # what is only added up needs no order
+            order = by_bytes(slot - slot.min(initial=NEVER))
+            slot, rows = slot[order], [of[order] for of in rows]
+        by_source = tuple(rows[side] for side in shape.sides[core])
+        return self._with_columns(query, slot, Sources(query.sources, shape.streams[core], by_source), looked)
+
+    def _with_columns(self, query: Query, slot: Ids, sources: Sources, looked: KnownConstants) -> pa.Table:
+        """Results with when they are shown and what the core projects; by query, unless that is only taken."""
+        columns = columns_of(query)
+        asked = looked.those_of(NONE if is_taken(columns) else slot)
+        tables, times = [], []
+        for k, (stream, rows) in enumerate(sources.each()):
+            table = self._rows(stream, k, rows, [e for _, e in columns])
+            tables.append(table)
+            time = table.column(f"{k}.{stream.time}").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+            times.append(None if is_changes(stream.name) else time.to_numpy())
+        span = spans(sources, times, slot, Constants(looked.slots, looked.table))
+        side_by_side = pa.table({name: table.column(name) for table in tables for name in table.column_names})
+        made = projected_many(columns, side_by_side, slot, asked, self.task.now_us)
+        self.given_up |= made.failed
+        there = ~inside(slot, np.array(sorted(made.failed), np.int64)) if made.failed else slice(None)
+        fields = [pa.field(name, pa.int64()) for name in (SLOT, FROM, TO, *span.more)]
+        fields += [pa.field(c.name, arrow_type(c.type)) for c in query.output]
+        known = [pa.array(one[there]) for one in (slot, span.begin, span.end, *span.more.values())]
+        arrays = [*known, *made.table.columns[1:]]
+        cast = [array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
+        table = pa.Table.from_arrays(cast, schema=pa.schema(fields))
+        begin, end = span.begin[there], span.end[there]
+        shown = (end > self.task.now_us) & (begin < end)
+        return table if shown.all() else table.filter(pa.array(shown))
+
+    def _rows(self, stream: Stream, source: int, rows: Ids, values: Sequence[Expression]) -> pa.Table:
+        """The columns of one source that expressions mention, and its time."""
+        parts = (p for e in values for p in walk(e) if isinstance(p, ColumnRef) and p.source == source)
+        names = list(dict.fromkeys([*(part.name for part in parts), stream.time]))
+        taken = self.task.places[stream.name].take(self.files, rows, self._opened, names)
+        return taken.rename_columns([f"{source}.{name}" for name in names])
+
+    def _shown(
+        self, shape: ShapeTask, results: Sequence[Sequence[Run]], asked: Asked
+    ) -> tuple[list[pa.Table], np.ndarray, np.ndarray]:
+        """By core the results of some queries that are shown now; when their answers are due again, how many there are.
+
+        The latter two are by query.
+        """
+        tables = []
+        next_us = np.full(len(asked.slots), NEVER, np.int64)
+        counts = np.zeros(len(asked.slots), np.int64)
+        for core, runs in enumerate(results):
+            found = _of_slots([self.writer.table(run) for run in runs], asked.slots)
+            query = shape.cores.cores[core]
+            names = [c.name for c in query.output]
+            if found is None:
+                schema = arrow_schema(query.output).append(pa.field(SLOT, pa.int64()))
+                tables.append(schema.empty_table())
+                continue
+            place = np.searchsorted(asked.slots, found.column(SLOT).to_numpy())
+            about = Sources(query.sources, shape.streams[core], ())
+            moment = Moment(self.files, self.task.now_us, self.task.places)
+            shown = shown_now(found, about, Constants(asked.slots, asked.constants), moment)
+            np.minimum.at(next_us, place, due_times(found, about, moment))
+            rows = found.filter(pa.array(shown))
+            order = pa.array(np.lexsort([rows.column(n).to_numpy() for n in _row_columns(rows)][::-1]))
+            rows = rows.take(order)
+            counts += np.bincount(np.searchsorted(asked.slots, rows.column(SLOT).to_numpy()), minlength=len(counts))
+            tables.append(rows.select([*names, SLOT]))
+        return tables, next_us, counts
+
+    def _changed(self, shape: ShapeTask, runs: Sequence[Run], answers: pa.Table, good: Ids, new: Ids) -> Ids:
+        """Note what came and went of these queries; the ids of those whose answers are others than before."""
+        old = _newest_answers(self.writer, runs, good, answers.schema)
+        came, went = differences(answers, old)
+        ids = [table.column(SLOT).to_numpy() for table in (came, went)]
+        self.came, self.went = self.came + came.num_rows, self.went + went.num_rows
+        if came.num_rows or went.num_rows:
+            flags = [pa.array(np.full(table.num_rows, flag)) for table, flag in ((came, True), (went, False))]
+            both = pa.concat_tables([t.append_column(CAME, f) for t, f in zip((came, went), flags, strict=True)])
+            self.writer.set_changes(shape.name, both)
+        told = together(*(distinct(np.sort(one)) for one in ids), common(good, new))
+        if shape.additive is not None and not is_ordered(shape.cores.finish):
+            return told  # sums say nothing of the order in which groups began
+        return together(told, _reordered(answers, old, told))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a batch does to the queries of a shape, but for their answers."""
+
+    runs: ShapeRuns
+    asked: Asked  # the queries whose answers are to be made
+    tables: Sequence[pa.Table]  # of which they are made …
+    finish: Finish  # … and how
+    counts: Ids  # by query, how many results it has
+    due_us: int  # when the next answer of the shape is due
+
+
+@dataclass(frozen=True)
+class _DueNow:
+    over: Ids  # queries that are due by now
+    next_us: int  # when the next of the others is due
+
+
+def _reordered(answers: pa.Table, old: pa.Table, told: Ids) -> Ids:
+    """The queries of which nothing came or went, and whose rows yet stand in another order than before."""
+    slots = answers.column(SLOT).to_numpy()
+    wanted = np.setdiff1d(slots[1:][slots[1:] == slots[:-1]], told)  # one row has no order
+    if not len(wanted):
+        return wanted
+    mine, others = (t.filter(pa.array(np.isin(t.column(SLOT).to_numpy(), wanted))) for t in (answers, old))
+    return reordered(mine, others, SLOT)
+
+
+def _together(of: Additive, tables: Sequence[pa.Table], is_whole: bool) -> pa.Table:
+    return added(of, [(table, 1) for table in tables], is_whole=is_whole)
+
+
+def _due_now(writer: PartWriter, runs: Sequence[Run], gone: Ids, now_us: int) -> _DueNow:
+    """Which queries are due, and when the next one is; of several runs about one the newest counts."""
+    over, next_us = [np.empty(0, np.int64)], NEVER
+    known = gone
+    for run in reversed(runs):
+        table = writer.table(run)
+        slots, due = table.column(SLOT).to_numpy(), table.column(DUE).to_numpy()
+        fresh = ~inside(slots, known)
+        over.append(slots[fresh & (due <= now_us)])
+        next_us = min(next_us, int(due[fresh & (due > now_us)].min(initial=NEVER)))
+        known = together(known, slots)
+    return _DueNow(np.sort(np.concatenate(over)), next_us)
+
+
+def _newest_answers(writer: PartWriter, runs: Sequence[Run], slots: Ids, schema: pa.Schema) -> pa.Table:
+    """The answers before this batch."""
+    left, found = slots, [schema.empty_table()]
+    for run in reversed(runs):
+        told = common(left, writer.told(run))
+        if len(told):
+            table = _of_slots([writer.table(run)], told)
+            if table is not None:
+                found.append(table.select(schema.names).cast(schema))
+            left = without(left, told)
+    return pa.concat_tables(found)
+
+
+def _of_slots(tables: Sequence[pa.Table], slots: Ids) -> pa.Table | None:
+    """The rows of some queries; None if there are none."""
+    found = []
+    for table in tables:
+        of = table.column(SLOT).to_numpy()
+        if len(slots) and len(of):
+            place = np.minimum(np.searchsorted(slots, of), len(slots) - 1)
+            mine = np.flatnonzero(slots[place] == of)
+            if len(mine):
+                found.append(table if len(mine) == len(of) else table.take(pa.array(mine)))
+    return pa.concat_tables(found).combine_chunks() if found else None
+
+
+def _only(table: pa.Table, slots: Ids) -> pa.Table:
+    """The rows of some queries, in their order."""
+    here = inside(table.column(SLOT).to_numpy(), slots)
+    return table if here.all() else table.filter(pa.array(here))
+
+
+def _row_columns(table: pa.Table) -> list[str]:
+    """The columns in whose order a core's results are: whose they are, and the rows by source."""
+    return [SLOT, *(name for name in table.column_names if name.startswith(ROW_COLUMN))]
+
+
+class KnownConstants:
+    """The constants of a shape's queries."""
+
+    def __init__(self, tables: Sequence[pa.Table]) -> None:
+        self.table = pa.concat_tables(tables).combine_chunks() if tables else pa.table({SLOT: np.empty(0, np.int64)})
+        slots = self.table.column(SLOT).to_numpy()
+        if bool((slots[1:] < slots[:-1]).any()):
+            self.table = self.table.take(pa.array(np.argsort(slots, kind="stable")))
+        self.slots: Ids = self.table.column(SLOT).to_numpy()
+
+    def of(self, slots: Ids) -> Asked:
+        """These queries, which ascend, with theirs."""
+        if len(slots) == len(self.slots):
+            return Asked(slots, self.table.drop_columns([SLOT]))
+        rows = self.table.take(pa.array(np.searchsorted(self.slots, slots)))
+        return Asked(slots, rows.drop_columns([SLOT]))
+
+    def those_of(self, slots: Ids) -> Asked:
+        """The distinct queries among these, which ascend, with theirs."""
+        return self.of(distinct(slots))
+
+
+def upkeep_task(task: UpkeepTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `mapInArrow` runs over slice numbers."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            parts = [part for n in batch.column(0).to_pylist() for part in task.slices[n]]
+            yield pa.RecordBatch.from_pylist([maintain_part(task, part) for part in parts], schema=REPORT)
+
+    return run
