@@ -13,7 +13,7 @@ import numpy as np
 from weir.algebra.schema import Catalog, DataType
 from weir.plan.maintenance import Upkeep, shape_name, upkeep_of
 from weir.plan.registration import Planned, stored_shape
-from weir.runtime.maintain import Groups
+from weir.runtime.arrived import Groups
 from weir.settings import Settings
 from weir.store.registry import GroupRef, Registry
 

@@ -32,12 +32,13 @@ from weir.families.query_parts import columns_of
 from weir.plan.cores import Cores
 from weir.plan.finishes import Finish, Versions, is_ordered
 from weir.runtime import faults
+from weir.runtime.arrived import Arrived, Groups, of_part
 from weir.runtime.match import NOT_OF_QUERIES, reason_of
 from weir.runtime.reports import schema_of
 from weir.store.ascending import NONE, by_bytes, common, distinct, inside, together, without
 from weir.store.files import Files, open_files
 from weir.store.maintained import FROM, NEVER, SLOT, TO, Part, PartWriter, Run, ShapeRuns, read_part
-from weir.store.matches import CHANNEL, read_matches
+from weir.store.matches import read_matches
 from weir.store.registry import GroupRef, Registry
 from weir.store.row_files import arrow_schema, arrow_type
 from weir.store.row_places import RowPlaces
@@ -51,36 +52,6 @@ CAME = "came"  # of a change: whether the row came or went
 DUE = "due us"
 TOO_MANY = "more than {:,} results are in its windows (kept_results_max)"
 Ids = np.ndarray
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The registrations of one shape, in the order of their ids. A core's id follows from its query's."""
-
-    first: Ids  # by group, the id of its first query
-    count: Ids
-    number: Ids  # of its registry document
-
-    def queries_of(self, cores: Ids, core: int) -> Ids:
-        """For ids of cores the ids of their queries, −1 where an id is not of this core of this shape."""
-        starts = self.first + core * self.count
-        if len(starts) == 1:
-            mine = (cores >= starts[0]) & (cores < starts[0] + self.count[0])
-            return np.where(mine, cores - core * self.count[0], -1)
-        group = np.searchsorted(starts, cores, side="right") - 1
-        at = np.maximum(group, 0)
-        mine = (group >= 0) & (cores < starts[at] + self.count[at])
-        return np.where(mine, cores - core * self.count[at], -1)
-
-    def cores_of(self, queries: Ids, cores: int) -> Ids:
-        """The ids of all cores of these queries of this shape."""
-        group = np.searchsorted(self.first, queries, side="right") - 1
-        return np.concatenate([queries + core * self.count[group] for core in range(cores)])
-
-    def ids(self) -> Ids:
-        """All queries, ascending."""
-        offsets = np.repeat(self.first - np.concatenate([[0], np.cumsum(self.count)[:-1]]), self.count)
-        return offsets + np.arange(int(self.count.sum()))
 
 
 @dataclass(frozen=True)
@@ -162,10 +133,14 @@ class _Upkeep:
         self.came = self.went = 0
         self.is_changed = False
         self._opened: dict[str, pa.Table] = {}
+        self._arrived: dict[tuple[str, bool], Arrived] = {}  # by channel, and whether it is of older rows
 
     def shape(self, shape: ShapeTask) -> None:
         """Bring the queries of one shape up to date. Whatever fails, fails for this shape alone."""
         before = self.writer.shapes.get(shape.name)
+        if before is not None and self._is_idle(shape, before):
+            self.due = min(self.due, before.due_us)
+            return
         try:
             after = self._shape(shape, before or ShapeRuns())
         except NOT_OF_QUERIES:
@@ -178,6 +153,13 @@ class _Upkeep:
         if after != before:
             self.writer.shapes[shape.name] = after
             self.is_changed = True
+
+    def _is_idle(self, shape: ShapeTask, before: ShapeRuns) -> bool:
+        """Whether nothing came for a shape, nothing of it is due, and none of its queries begins."""
+        if shape.is_moved or before.due_us <= self.task.now_us or len(self._mine(shape.new)):
+            return False
+        arrived = (self._arrived_on(channel, older=False) for channel in shape.channels)
+        return not any(len(of.of_core(shape.groups, core)[0]) for core, of in enumerate(arrived))
 
     def forget(self, name: str, *, is_over: bool) -> None:
         """Forget a shape; unless it is over, what was told of its queries counts when they begin again."""
@@ -205,7 +187,7 @@ class _Upkeep:
         else:
             step = self._by_sums(shape.additive, before, came[0], looked, (new, gone))
         self.due = min(self.due, step.due_us)
-        after = replace(step.runs, constants=constants)
+        after = replace(step.runs, constants=constants, due_us=step.due_us)
         affected = step.asked.slots
         if not len(affected):
             return after
@@ -360,29 +342,29 @@ class _Upkeep:
 
     def _came(self, shape: ShapeTask, core: int, gone: Ids, looked: KnownConstants) -> pa.Table:
         """What this batch found for a core: whose, from when until when, which rows, and the core's columns."""
-        channel = shape.channels[core]
-        slots, by_side = [NONE], [(NONE,) * (channel.count(CHANNEL) + 1)]
-        for paths, wanted in ((self.task.matches, None), (self.task.older, shape.new)):
-            for path in paths:
-                for piece in read_matches(self.files, path, channel):
-                    found = shape.groups.queries_of(piece.items, core)
-                    mine = (found >= 0) & (found % self.task.parts == self.number)
-                    if len(gone):
-                        mine &= ~inside(found, gone)
-                    if wanted is not None:
-                        mine &= inside(found, wanted)
-                    at = np.flatnonzero(mine)
-                    if len(at):
-                        slots.append(found[at])
-                        by_side.append(tuple(rows[at] for rows in piece.rows()))
-        slot = np.concatenate(slots)
-        rows = [np.concatenate(of) for of in zip(*by_side, strict=True)]
+        channel, mine = shape.channels[core], (self.number, self.task.parts)
+        found = [of_part(self._arrived_on(channel, older=False).of_core(shape.groups, core), *mine, gone)]
+        if len(shape.new) and self.task.older:
+            older = self._arrived_on(channel, older=True).of_core(shape.groups, core)
+            found.append(of_part(older, *mine, gone, shape.new))
+        slot = np.concatenate([queries for queries, _ in found])
+        rows = [np.concatenate(of) for of in zip(*(rows for _, rows in found), strict=True)]
         query = shape.cores.cores[core]
         if shape.additive is None or not is_taken(columns_of(query)):  # what is only added up needs no order
             order = by_bytes(slot - slot.min(initial=NEVER))
             slot, rows = slot[order], [of[order] for of in rows]
         by_source = tuple(rows[side] for side in shape.sides[core])
         return self._with_columns(query, slot, Sources(query.sources, shape.streams[core], by_source), looked)
+
+    def _arrived_on(self, channel: str, *, older: bool) -> Arrived:
+        """What was found on a channel: of the batch's rows, or of older ones for new queries."""
+        key = channel, older
+        if key not in self._arrived:
+            paths = self.task.older if older else self.task.matches
+            pieces = [piece for path in paths for piece in read_matches(self.files, path, channel)]
+            asking = sum(shape.channels.count(channel) for shape in self.task.shapes)
+            self._arrived[key] = Arrived(pieces, channel, is_shared=asking > 1)
+        return self._arrived[key]
 
     def _with_columns(self, query: Query, slot: Ids, sources: Sources, looked: KnownConstants) -> pa.Table:
         """Results with when they are shown and what the core projects; by query, unless that is only taken."""

@@ -64,6 +64,7 @@ class ShapeRuns:
     dues: tuple[Run, ...] = ()
     sums: tuple[Run, ...] = ()
     results: tuple[tuple[Run, ...], ...] = ()  # by core
+    due_us: int = 0  # before that moment no answer changes unless something comes
 
     def all_runs(self) -> Iterable[Run]:
         """Every run, of all kinds."""
@@ -304,7 +305,7 @@ def _shape_json(shape: ShapeRuns) -> dict[str, Any]:
         return [[run.path, run.key, run.count, run.last_us, run.first_us] for run in runs]
 
     kinds = {kind: said(getattr(shape, kind)) for kind in _KINDS}
-    return kinds | {"results": [said(of) for of in shape.results]}
+    return kinds | {"results": [said(of) for of in shape.results], "due": shape.due_us}
 
 
 def _shape_from(said: Mapping[str, Any], path: str) -> ShapeRuns:
@@ -312,7 +313,8 @@ def _shape_from(said: Mapping[str, Any], path: str) -> ShapeRuns:
         return tuple(Run(*one) for one in of)
 
     kinds = {kind: runs(said[kind]) for kind in _KINDS}
-    return _named(ShapeRuns(**kinds, results=tuple(runs(of) for of in said["results"])), path)
+    results = tuple(runs(of) for of in said["results"])
+    return _named(ShapeRuns(**kinds, results=results, due_us=said["due"]), path)
 
 
 def _named(shape: ShapeRuns, path: str) -> ShapeRuns:
@@ -322,4 +324,4 @@ def _named(shape: ShapeRuns, path: str) -> ShapeRuns:
         return tuple(run if run.path else replace(run, path=path) for run in runs)
 
     kinds = {kind: named(getattr(shape, kind)) for kind in _KINDS}
-    return ShapeRuns(**kinds, results=tuple(named(of) for of in shape.results))
+    return ShapeRuns(**kinds, results=tuple(named(of) for of in shape.results), due_us=shape.due_us)
