@@ -138,6 +138,18 @@ def _rated(w: World, p: Params) -> list[tuple[Any, ...]]:
     return [row for row in found if row[1] is not None]
 
 
+def _extremes(w: World, p: Params) -> list[tuple[Any, ...]]:
+    found: dict[int, list[int]] = {}
+    for r in w.within("R", 15):
+        if r.v > p["lo"]:
+            found.setdefault(r.k, []).append(r.v)
+    return [(k, min(vs), max(vs), len(set(vs))) for k, vs in found.items()]
+
+
+def _lowest(w: World, p: Params) -> list[tuple[Any, ...]]:
+    return [(min((r.v for r in w.within("R", 18, 3) if r.k == p["k"]), default=None),)]
+
+
 def _some(**most: int) -> Callable[[random.Random], dict[str, int]]:
     return lambda dice: {name: dice.randint(0, limit) for name, limit in most.items()}
 
@@ -156,6 +168,17 @@ KINDS = (
         _groups,
     ),
     Kind("SELECT DISTINCT k FROM R WHERE v > :lo BEGIN NOW - INTERVAL 11 SECONDS END NOW", _some(lo=95), _distinct),
+    Kind(
+        "SELECT k, min(v) AS a, max(v) AS b, count(DISTINCT v) AS n FROM R WHERE v > :lo GROUP BY k "
+        "BEGIN NOW - INTERVAL 15 SECONDS END NOW",
+        _some(lo=90),
+        _extremes,
+    ),
+    Kind(
+        "SELECT min(v) AS a FROM R WHERE k = :k BEGIN NOW - INTERVAL 18 SECONDS END NOW - INTERVAL 3 SECONDS",
+        _some(k=4),
+        _lowest,
+    ),
     Kind(
         "SELECT r.v FROM R r WHERE r.v > :lo AND NOT EXISTS (SELECT 1 FROM S s WHERE s.k = r.k) "
         "BEGIN NOW - INTERVAL 12 SECONDS END NOW",

@@ -24,6 +24,7 @@ from weir.algebra.nodes import ColumnRef, Expression, Query, walk
 from weir.algebra.schema import Column, DataType, Stream, Table, is_changes
 from weir.answer.additive_groups import ROWS, Additive, added, group_rows, sums_of
 from weir.answer.many_finish import ManyAnswers, finished_many, is_taken, projected_many
+from weir.answer.outlived import Outliving, without_outlived
 from weir.answer.row_codes import differences, reordered
 from weir.answer.shown_results import ROW_COLUMN, Constants, Moment, Sources, due_times, shown_now, spans
 from weir.answer.slot_values import Asked
@@ -71,7 +72,8 @@ class ShapeTask:
     new: Ids  # queries to begin with, ascending …
     again: Ids  # … those of them that were given up before
     is_moved: bool  # whether every answer is to be looked at
-    additive: Additive | None  # its groups, if they are added up
+    additive: Additive | None  # its groups, if they are added up …
+    outliving: Outliving | None  # … or how its results outlive each other, if they do
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ class _Upkeep:
         """Answers are made of all results that are shown now."""
         task, (new, gone) = self.task, of
         results = tuple(
-            self.writer.results(runs, found, task.now_us, gone)
+            self.writer.results(runs, found, task.now_us, gone, functools.partial(_needed, shape, task.now_us))
             for runs, found in zip(before.results, came, strict=True)
         )
         dues = _due_now(self.writer, before.dues, gone, task.now_us)
@@ -470,6 +472,10 @@ def _reordered(answers: pa.Table, old: pa.Table, told: Ids) -> Ids:
         return wanted
     mine, others = (t.filter(pa.array(np.isin(t.column(SLOT).to_numpy(), wanted))) for t in (answers, old))
     return reordered(mine, others, SLOT)
+
+
+def _needed(shape: ShapeTask, now_us: int, results: pa.Table) -> pa.Table:
+    return results if shape.outliving is None else without_outlived(shape.outliving, results, now_us)
 
 
 def _together(of: Additive, tables: Sequence[pa.Table], is_whole: bool) -> pa.Table:

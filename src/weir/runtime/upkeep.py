@@ -18,6 +18,7 @@ import numpy as np
 
 from weir.algebra.schema import Stream, called, is_changes
 from weir.answer.additive_groups import additive
+from weir.answer.outlived import outliving
 from weir.plan.finishes import Versions, inputs_of
 from weir.runtime.loop import Matched, UpkeepReport
 from weir.runtime.maintain import ShapeTask, UpkeepTask
@@ -208,6 +209,7 @@ def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape
     parts, seen = planned.classified.parts, planned.classified.seen
     assert parts is not None, "it was registered"
     arrived = {file.stream.lower() for file in matched.rows}
+    is_plain = not upkeep.moved_by and len(parts.cores) == 1
     timed = {t.changes.name.lower() for t in matched.catalog.tables.values() if t.time is not None}
     return ShapeTask(
         shape.name,
@@ -223,7 +225,8 @@ def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape
         new,
         of.again,
         bool(upkeep.moved_by & (arrived | timed)),
-        None if upkeep.moved_by or len(parts.cores) > 1 else additive(parts.finish, parts.cores[0].output),
+        additive(parts.finish, parts.cores[0].output) if is_plain else None,
+        outliving(parts.finish, parts.cores[0].output) if is_plain else None,
     )
 
 

@@ -171,13 +171,16 @@ class PartWriter:
         """Nothing came or went after all."""
         self._arrays.pop(_changes(shape), None)
 
-    def results(self, runs: Sequence[Run], new: pa.Table, now_us: int, gone: Ids) -> tuple[Run, ...]:
-        """The runs with more results, without those that are over or whose queries are gone."""
+    def results(
+        self, runs: Sequence[Run], new: pa.Table, now_us: int, gone: Ids, needed: Callable[[pa.Table], pa.Table]
+    ) -> tuple[Run, ...]:
+        """The runs with more results, without those that are over or whose queries are gone; `needed` are the rest."""
         kept = [run for run in runs if run.last_us > now_us]
+        new = needed(new)
         if new.num_rows:
             kept.append(self.add(new, last_us=int(new.column(TO).to_numpy().max())))
         while _may_merge(kept):
-            table = _still(pa.concat_tables([self.table(run) for run in kept[-2:]]), now_us, gone)
+            table = needed(_still(pa.concat_tables([self.table(run) for run in kept[-2:]]), now_us, gone))
             kept[-2:] = [self.add(table, last_us=int(table.column(TO).to_numpy().max(initial=0)))]
         return tuple(kept)
 
