@@ -116,7 +116,11 @@ COUNTED = f"SELECT k, count(*) AS n FROM R WHERE v > :lo GROUP BY k {WINDOW}"
 DISTINCT = f"SELECT DISTINCT k FROM R WHERE v > :lo {WINDOW}"
 
 
-@pytest.mark.parametrize("sql", [COUNTED, DISTINCT])
+ROWS = f"SELECT k, v FROM R WHERE v > :lo {WINDOW}"
+SORTED = f"SELECT k, v FROM R WHERE v > :lo ORDER BY v {WINDOW}"
+
+
+@pytest.mark.parametrize("sql", [COUNTED, ROWS, SORTED])
 def test_what_was_told_before_a_query_was_given_up_counts_when_it_begins_again(life: Life, sql: str) -> None:
     first, second = life.weir.register_many(sql, {"lo": [0, 50]}, kept=True).ids
     life.batch((1, 5, 1), (2, 60, 1))

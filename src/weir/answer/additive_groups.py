@@ -61,6 +61,9 @@ class Additive:
         return isinstance(self.groups.input, CoreRows)
 
 
+HOW_MANY = Additive(Grouped(CoreRows(0), (), ()), CoreRows(0), ())  # only how many rows there are
+
+
 def additive(finish: Finish, columns: Sequence[Column]) -> Additive | None:
     """The groups of a finish over one core with these columns, if they can be added up."""
     found = next(_row_wise_groups(finish), None)

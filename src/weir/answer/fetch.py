@@ -278,11 +278,8 @@ def kept_answer(standing: Standing, files: Files, state: State) -> pa.Table | No
     if standing.kept_as is None or part is None or not part.path or state.given_up.get(standing.id) is not None:
         return None
     shape = read_part(files, part.path).shapes.get(standing.kept_as)
-    found = None if shape is None else answer_of(files, shape, standing.id)
-    if found is None:
-        return None
     schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in standing.query.output])
-    return pa.Table.from_arrays(found.columns, schema=schema)
+    return None if shape is None else answer_of(files, shape, standing.id, schema)
 
 
 def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch: int) -> list[Answer]:

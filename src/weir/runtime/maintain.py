@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, Query, walk
 from weir.algebra.schema import Column, DataType, Stream, Table, is_changes
-from weir.answer.additive_groups import ROWS, Additive, added, group_rows, sums_of
+from weir.answer.additive_groups import HOW_MANY, ROWS, Additive, added, group_rows, sums_of
 from weir.answer.many_finish import ManyAnswers, finished_many, is_taken, projected_many
 from weir.answer.outlived import Outliving, without_outlived
 from weir.answer.row_codes import differences, reordered
@@ -38,7 +38,7 @@ from weir.runtime.match import NOT_OF_QUERIES, reason_of
 from weir.runtime.reports import schema_of
 from weir.store.ascending import NONE, by_bytes, common, distinct, inside, together, without
 from weir.store.files import Files, open_files
-from weir.store.maintained import FROM, NEVER, SLOT, TO, Part, PartWriter, Run, ShapeRuns, read_part
+from weir.store.maintained import FROM, NEVER, SLOT, TO, Part, PartWriter, Run, ShapeRuns, read_part, still_shown
 from weir.store.matches import read_matches
 from weir.store.registry import GroupRef, Registry
 from weir.store.row_files import arrow_schema, arrow_type
@@ -72,8 +72,14 @@ class ShapeTask:
     new: Ids  # queries to begin with, ascending …
     again: Ids  # … those of them that were given up before
     is_moved: bool  # whether every answer is to be looked at
-    additive: Additive | None  # its groups, if they are added up …
+    are_rows: bool  # whether the results that are shown are the answers
+    additive: Additive | None  # else its groups, if they are added up …
     outliving: Outliving | None  # … or how its results outlive each other, if they do
+
+    @property
+    def counts(self) -> Additive | None:
+        """What is added up as results come and go: of rows, how many a query has."""
+        return HOW_MANY if self.are_rows else self.additive
 
 
 @dataclass(frozen=True)
@@ -167,8 +173,9 @@ class _Upkeep:
         """Forget a shape; unless it is over, what was told of its queries counts when they begin again."""
         before = self.writer.shapes.pop(name, None)
         self.writer.forget_changes(name)
-        if before is not None and before.answers and not is_over:
-            self.writer.shapes[name] = ShapeRuns(answers=before.answers)
+        answers = () if before is None or is_over else self._told_of_lost(before, before.answers, None)
+        if answers:
+            self.writer.shapes[name] = ShapeRuns(answers=answers)
         self.is_changed |= before != self.writer.shapes.get(name)
 
     def _mine(self, ids: Ids) -> Ids:
@@ -179,22 +186,26 @@ class _Upkeep:
         task = self.task
         new, gone = self._mine(shape.new), self._mine(shape.gone)
         if not before.results:
-            before = replace(before, results=((),) * (2 if shape.additive else len(shape.cores.cores)))
+            before = replace(before, results=((),) * (2 if shape.counts else len(shape.cores.cores)))
+        told_before = before
         before = self._begun_anew(before, self._mine(shape.again))
         constants = self.writer.rows_of(before.constants, self._constants_of_new(shape, new), gone)
         looked = KnownConstants([self.writer.table(run) for run in constants])
         came = [self._came(shape, core, gone, looked) for core in range(len(shape.cores.cores))]
-        if shape.additive is None:
+        counts = shape.counts
+        if counts is None:
             step = self._by_results(shape, before, came, looked, (new, gone))
         else:
-            step = self._by_sums(shape.additive, before, came[0], looked, (new, gone))
+            step = self._by_sums(counts, before, came[0], looked, (new, gone), are_rows=shape.are_rows)
         self.due = min(self.due, step.due_us)
         after = replace(step.runs, constants=constants, due_us=step.due_us)
         affected = step.asked.slots
-        if not len(affected):
-            return after
         for slot in affected[step.counts > task.results_max].tolist():
             self.given_up[slot] = TOO_MANY.format(task.results_max)
+        if shape.are_rows:
+            return self._rows_told(shape, told_before, after, step)
+        if not len(affected):
+            return after
         asked, tables = self._left(step, looked)
         made = finished_many(step.finish, tables, shape.output, asked, task.now_us, self._versions)
         self.given_up |= made.failed
@@ -203,6 +214,38 @@ class _Upkeep:
         told = self._changed(shape, before.answers, answers, good, new)
         changed = _only(answers, told)
         return replace(after, answers=self.writer.newest(before.answers, changed, told, self._mine(shape.dropped)))
+
+    def _rows_told(self, shape: ShapeTask, told: ShapeRuns, after: ShapeRuns, step: _Step) -> ShapeRuns:
+        """What came and went where the results are the answers; `told` is what was known before the batch."""
+        good = without(step.asked.slots, np.array(sorted(self.given_up), np.int64))
+        columns = [SLOT, *(c.name for c in shape.output)]
+        assert step.begun is not None, "results that are answers are looked at when they begin"
+        came = step.begun.select(columns)
+        again = common(good, self._mine(shape.again))
+        old = _newest_answers(self.writer, told.answers, again, came.schema)
+        went = pa.concat_tables([old, *([] if step.over is None else [step.over.select(columns).cast(came.schema)])])
+        self._tell(shape, *differences(_only(came, good), _only(went, good)))
+        given_up = np.array(sorted(self.given_up), np.int64)
+        lost = without(self._mine(shape.gone), self._mine(shape.dropped))
+        lost = together(lost, given_up[shape.groups.queries_of(given_up, 0) >= 0])
+        left = self.writer.without(told.answers, again, are_told=True)
+        return replace(after, answers=self._told_of_lost(told, left, lost, [came.slice(0, 0)]), are_rows=True)
+
+    def _told_of_lost(
+        self, told: ShapeRuns, answers: tuple[Run, ...], lost: Ids | None, none: Sequence[pa.Table] = ()
+    ) -> tuple[Run, ...]:
+        """Answers, with what was told of queries that are not kept any more; None: of all of a shape.
+
+        `none` are empty answers: that nothing was told is written down too.
+        """
+        if lost is None:
+            lost = together(*(self.writer.table(run).column(SLOT).to_numpy() for run in told.constants))
+        lost = without(lost, together(*(self.writer.told(run) for run in answers)))
+        if not len(lost):
+            return answers
+        partitions = told.results[0] if told.are_rows else ()  # it is new here, or all of it was given up
+        rows = [*none, *(still_shown(run, self.writer.table(run), lost) for run in partitions)]
+        return self.writer.newest(answers, pa.concat_tables(rows), lost, NONE) if rows else answers
 
     def _left(self, step: _Step, looked: KnownConstants) -> tuple[Asked, Sequence[pa.Table]]:
         """The queries whose answers are to be made, and of what, without those that are given up by now."""
@@ -253,7 +296,14 @@ class _Upkeep:
         return _Step(runs, asked, tables, shape.cores.finish, counts, due_us)
 
     def _by_sums(
-        self, of: Additive, before: ShapeRuns, came: pa.Table, looked: KnownConstants, new_gone: tuple[Ids, Ids]
+        self,
+        of: Additive,
+        before: ShapeRuns,
+        came: pa.Table,
+        looked: KnownConstants,
+        new_gone: tuple[Ids, Ids],
+        *,
+        are_rows: bool,
     ) -> _Step:
         """Answers are made of the sums of groups, to which what came is added, and what is over is taken away."""
         now_us, (new, gone) = self.task.now_us, new_gone
@@ -268,11 +318,12 @@ class _Upkeep:
             self.given_up |= found.failed
         change = added(of, [(plus.table, 1), *((found.table, -1) for found in minus)], is_whole=False)
         affected = together(distinct(change.column(SLOT).to_numpy()), new)
-        counted = self.writer.partitions(counted, begun.select(names), now_us)
+        counted = self.writer.partitions(counted, begun.select(names), now_us, by_query=are_rows)
         due_us = min(waits_us, over_us, int(begun.column(TO).to_numpy().min(initial=NEVER)))
         asked = looked.of(without(affected, gone))
         if not len(asked.slots):
-            return _Step(replace(before, results=(counted, waiting)), asked, (), of.above, asked.slots, due_us)
+            runs = replace(before, results=(counted, waiting))
+            return _Step(runs, asked, (), of.above, asked.slots, due_us, begun, over)
         known = _of_slots([self.writer.table(run) for run in before.sums], asked.slots)
         current = added(of, [(table, 1) for table in (known, change) if table is not None], is_whole=True)
         current = _only(current, asked.slots)
@@ -280,7 +331,8 @@ class _Upkeep:
         counts = np.bincount(place, current.column(ROWS).to_numpy(), len(asked.slots)).astype(np.int64)
         sums = self.writer.sums(before.sums, change, functools.partial(_together, of), gone)
         runs = replace(before, results=(counted, waiting), sums=sums)
-        return _Step(runs, asked, (group_rows(of, current, asked.slots),), of.above, counts, due_us)
+        tables = () if are_rows else (group_rows(of, current, asked.slots),)
+        return _Step(runs, asked, tables, of.above, counts, due_us, begun, over)
 
     def _sums(self, of: Additive, rows: pa.Table, looked: KnownConstants) -> ManyAnswers:
         slots = NONE if of.is_plain else np.sort(rows.column(SLOT).to_numpy())
@@ -435,15 +487,19 @@ class _Upkeep:
         old = _newest_answers(self.writer, runs, good, answers.schema)
         came, went = differences(answers, old)
         ids = [table.column(SLOT).to_numpy() for table in (came, went)]
+        self._tell(shape, came, went)
+        told = together(*(distinct(np.sort(one)) for one in ids), common(good, new))
+        if shape.additive is not None and not is_ordered(shape.cores.finish):
+            return told  # sums say nothing of the order in which groups began
+        return together(told, _reordered(answers, old, told))
+
+    def _tell(self, shape: ShapeTask, came: pa.Table, went: pa.Table) -> None:
+        """Write down what came and went."""
         self.came, self.went = self.came + came.num_rows, self.went + went.num_rows
         if came.num_rows or went.num_rows:
             flags = [pa.array(np.full(table.num_rows, flag)) for table, flag in ((came, True), (went, False))]
             both = pa.concat_tables([t.append_column(CAME, f) for t, f in zip((came, went), flags, strict=True)])
             self.writer.set_changes(shape.name, both)
-        told = together(*(distinct(np.sort(one)) for one in ids), common(good, new))
-        if shape.additive is not None and not is_ordered(shape.cores.finish):
-            return told  # sums say nothing of the order in which groups began
-        return together(told, _reordered(answers, old, told))
 
 
 @dataclass(frozen=True)
@@ -456,6 +512,8 @@ class _Step:
     finish: Finish  # … and how
     counts: Ids  # by query, how many results it has
     due_us: int  # when the next answer of the shape is due
+    begun: pa.Table | None = None  # results that are shown from now on …
+    over: pa.Table | None = None  # … and those that were and are no more
 
 
 @dataclass(frozen=True)

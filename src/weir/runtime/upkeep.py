@@ -19,7 +19,7 @@ import numpy as np
 from weir.algebra.schema import Stream, called, is_changes
 from weir.answer.additive_groups import additive
 from weir.answer.outlived import outliving
-from weir.plan.finishes import Versions, inputs_of
+from weir.plan.finishes import CoreRows, Versions, inputs_of
 from weir.runtime.loop import Matched, UpkeepReport
 from weir.runtime.maintain import ShapeTask, UpkeepTask
 from weir.runtime.match import NOT_OF_QUERIES, reason_of
@@ -225,6 +225,7 @@ def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape
         new,
         of.again,
         bool(upkeep.moved_by & (arrived | timed)),
+        is_plain and parts.finish == CoreRows(0),
         additive(parts.finish, parts.cores[0].output) if is_plain else None,
         outliving(parts.finish, parts.cores[0].output) if is_plain else None,
     )

@@ -7,7 +7,8 @@ of *runs*: tables about some of its queries, in any of its files, by the shape t
     results     by core, the results that are shown or will be: whose, from when until when, which rows, their columns;
                 where groups are added up, those that are in their sums, and those that will be
     sums        of groups that are added up, what was added and taken away
-    answers     the answers that changed in a batch; of several runs about one query the newest counts
+    answers     the answers that changed in a batch; of several runs about one query the newest counts. Where an answer
+                is the results themselves, only what was told of queries that were given up
     dues        when a query's answer changes though nothing comes; the newest counts
 
 A batch writes one file a part: its new runs, what came and went, and the whole manifest. Runs are merged while
@@ -65,6 +66,7 @@ class ShapeRuns:
     sums: tuple[Run, ...] = ()
     results: tuple[tuple[Run, ...], ...] = ()  # by core
     due_us: int = 0  # before that moment no answer changes unless something comes
+    are_rows: bool = False  # whether the results that are shown are the answers
 
     def all_runs(self) -> Iterable[Run]:
         """Every run, of all kinds."""
@@ -123,17 +125,38 @@ def shapes_with_changes(files: Files, path: str) -> list[str]:
     return [name for name in part.shapes if _changes(name) in part.arrays]
 
 
-def answer_of(files: Files, shape: ShapeRuns, slot: int) -> pa.Table | None:
-    """The answer of one query; None if nobody has told it."""
+def answer_of(files: Files, shape: ShapeRuns, slot: int, schema: pa.Schema) -> pa.Table | None:
+    """The answer of one query, with these columns; None if nobody has told it."""
+    if shape.are_rows:
+        if not any(len(_about(read_run(files, run), slot)) for run in shape.constants):
+            return None
+        rows = [still_shown(run, _about(read_run(files, run), slot)) for run in shape.results[0]]
+        return pa.concat_tables([schema.empty_table(), *(_with_schema(found, schema) for found in rows)])
     for run in reversed(shape.answers):
         told = read_told(files, run)
         at = int(np.searchsorted(told, slot))
         if at < len(told) and told[at] == slot:
-            table = read_run(files, run)
-            slots = table.column(SLOT).to_numpy()
-            first, end = np.searchsorted(slots, (slot, slot + 1))
-            return table.slice(first, end - first).drop_columns([SLOT])
+            return _with_schema(_about(read_run(files, run), slot), schema)
     return None
+
+
+def _with_schema(answer: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays(answer.drop_columns([SLOT]).columns, schema=schema)
+
+
+def _about(table: pa.Table, slot: int) -> pa.Table:
+    """The rows of one query, of a table by query."""
+    first, end = np.searchsorted(table.column(SLOT).to_numpy(), (slot, slot + 1))
+    return table.slice(first, end - first)
+
+
+def still_shown(run: Run, table: pa.Table, slots: Ids | None = None) -> pa.Table:
+    """The rows of a partition that were shown after the batch that named it; only of some queries if that is said."""
+    shown = table.column(TO).to_numpy() >= run.first_us
+    if slots is not None:
+        shown &= inside(table.column(SLOT).to_numpy(), slots)
+    left = table if shown.all() else table.filter(pa.array(shown))
+    return left.drop_columns([TO])
 
 
 class PartWriter:
@@ -184,16 +207,20 @@ class PartWriter:
             kept[-2:] = [self.add(table, last_us=int(table.column(TO).to_numpy().max(initial=0)))]
         return tuple(kept)
 
-    def partitions(self, runs: Sequence[Run], new: pa.Table, now_us: int) -> tuple[Run, ...]:
-        """Runs of results that are looked at only when one is over, so that they are cut by that and not by query."""
+    def partitions(self, runs: Sequence[Run], new: pa.Table, now_us: int, *, by_query: bool = False) -> tuple[Run, ...]:
+        """Runs of results that are looked at when one is over, so that they are cut by that.
+
+        `by_query`: each is in the order of queries, for those who look for one's.
+        """
         kept = list(runs)
         if new.num_rows:
-            kept.append(self._partition(new))
+            kept.append(self._partition(_by_slot(new) if by_query else new))
         while len(kept) > PARTITIONS_MAX:
             reach("mid-merge of kept state")
             at = min(range(len(kept) - 1), key=lambda k: kept[k].count + kept[k + 1].count)
             both = pa.concat_tables([self.table(run) for run in kept[at : at + 2]])
-            kept[at : at + 2] = [self._partition(both.filter(pa.array(both.column(TO).to_numpy() > now_us)))]
+            left = both.filter(pa.array(both.column(TO).to_numpy() > now_us))
+            kept[at : at + 2] = [self._partition(_by_slot(left) if by_query else left)]
         return tuple(kept)
 
     def _partition(self, table: pa.Table) -> Run:
@@ -219,10 +246,10 @@ class PartWriter:
         for run in runs:
             table = self.table(run)
             left = _but(table, slots)
-            if left is table:
+            told = without(self.told(run), slots) if are_told else None
+            if left is table and (told is None or len(told) == len(self.told(run))):
                 kept.append(run)
                 continue
-            told = np.setdiff1d(self.told(run), slots) if are_told else None
             kept.append(replace(self.add(left, told), last_us=run.last_us, first_us=run.first_us))
         return tuple(kept)
 
@@ -308,7 +335,7 @@ def _shape_json(shape: ShapeRuns) -> dict[str, Any]:
         return [[run.path, run.key, run.count, run.last_us, run.first_us] for run in runs]
 
     kinds = {kind: said(getattr(shape, kind)) for kind in _KINDS}
-    return kinds | {"results": [said(of) for of in shape.results], "due": shape.due_us}
+    return kinds | {"results": [said(of) for of in shape.results], "due": shape.due_us, "are_rows": shape.are_rows}
 
 
 def _shape_from(said: Mapping[str, Any], path: str) -> ShapeRuns:
@@ -317,7 +344,7 @@ def _shape_from(said: Mapping[str, Any], path: str) -> ShapeRuns:
 
     kinds = {kind: runs(said[kind]) for kind in _KINDS}
     results = tuple(runs(of) for of in said["results"])
-    return _named(ShapeRuns(**kinds, results=results, due_us=said["due"]), path)
+    return _named(ShapeRuns(**kinds, results=results, due_us=said["due"], are_rows=said["are_rows"]), path)
 
 
 def _named(shape: ShapeRuns, path: str) -> ShapeRuns:
@@ -327,4 +354,5 @@ def _named(shape: ShapeRuns, path: str) -> ShapeRuns:
         return tuple(run if run.path else replace(run, path=path) for run in runs)
 
     kinds = {kind: named(getattr(shape, kind)) for kind in _KINDS}
-    return ShapeRuns(**kinds, results=tuple(named(of) for of in shape.results), due_us=shape.due_us)
+    results = tuple(named(of) for of in shape.results)
+    return ShapeRuns(**kinds, results=results, due_us=shape.due_us, are_rows=shape.are_rows)
