@@ -61,12 +61,12 @@ class Cramped:
         found = getattr(self.whole, name)
         return partial(self._tried, name, found) if name in WRITES else found
 
-    def _tried(self, name: str, write: Callable[..., Any], *args: Any) -> Any:
+    def _tried(self, name: str, write: Callable[..., Any], *args: Any, **named: Any) -> Any:
         pages = 0
         while True:
             with self.disk.fill(pages * PAGE):
                 try:
-                    return write(*args)
+                    return write(*args, **named)
                 except WeirError as error:
                     assert FULL in str(error), error
                     self.refused[name] += 1
