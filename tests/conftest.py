@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.tally import KEY, taken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +74,28 @@ def spark() -> Iterator[SparkSession]:
     session = local_session(cores=2, app="weir tests")
     yield session
     session.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """What a test says of its comparisons goes into its report, which workers hand to the controller."""
+    taken()
+    yield
+    if found := taken():
+        item.user_properties.append((KEY, found))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many answers were compared with oracles, in tests that passed."""
+    found: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        for key, said in report.user_properties:
+            if key == KEY:
+                found.update(said)
+    if found:
+        terminalreporter.section(f"{found.total():,} comparisons with oracles")
+        for what, count in found.most_common():
+            terminalreporter.write_line(f"{count:9,}  {what}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -19,6 +19,7 @@ import pytest
 import weir
 from tests.keeping import Keeping
 from tests.marks import few_are_quick
+from tests.tally import tally
 from weir.runtime import faults
 from weir.testing.direct import DirectWeir
 
@@ -198,6 +199,7 @@ def test_answers_follow_the_clock(tmp_path: Path, seed: int) -> None:
     assert life.account.by_advance > 0
     assert life.went > 0
     compared.append(life.keeping.read)
+    tally("kept answers, a plain account", life.keeping.read)
     assert sum(sum(answer.values()) for _, answers, _ in life.tokens for answer in answers) > 100
 
 

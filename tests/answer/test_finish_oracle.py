@@ -11,6 +11,7 @@ import weir
 from tests.finish_scenario import FinishPlayed, FinishScenario, play_finishes
 from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
+from tests.tally import tally
 from weir.testing.direct import DirectWeir
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def run(folder: Path, scenario: FinishScenario, spark: SparkSession | None = Non
 def test_finishes_equal_duckdb(tmp_path: Path, seed: int) -> None:
     played = run(tmp_path, FinishScenario(seed))
     print(f"taken {dict(played.taken)}\nrefused {dict(played.refused)}\n{played.reasons.most_common(12)}")
+    tally("finishes at every batch, DuckDB", played.comparisons)
     assert played.comparisons > 0
     assert played.changes > 0
 
@@ -43,5 +45,6 @@ def test_finishes_equal_duckdb(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", few_are_quick(range(7100, 7110), quick=0, tested=0))
 def test_finishes_equal_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     played = run(tmp_path, FinishScenario(seed), spark)
+    tally("finishes at every batch, Spark", played.with_spark)
     assert played.with_spark > 0
     assert played.undecided <= 1 + played.with_spark * 0.05

@@ -22,6 +22,7 @@ from tests.generators import SPAN_US, START_US, FinishQuery, random_catalog, ran
 from tests.marks import few_are_quick
 from tests.scenario import define
 from tests.spark_facts import fails_by_itself, may_differ
+from tests.tally import tally
 from weir.algebra.schema import Catalog
 from weir.errors import RegisterError
 from weir.testing import answer, differ, spark_oracle
@@ -88,6 +89,7 @@ def test_finishes_equal_the_oracle(tmp_path: Path, world: int) -> None:
         assert difference is None, f"{where}\n{difference}"
         count += 1
     compared[world] = count
+    tally("finishes at random moments, DuckDB", count)
 
 
 def test_enough_was_compared() -> None:
@@ -115,4 +117,5 @@ def test_finishes_equal_spark(spark: SparkSession, tmp_path: Path, world: int) -
         if difference is not None:
             assert may_differ(*about), f"{where}\n{difference}"
         ends["equal" if difference is None else "may differ"] += 1
+    tally("finishes at random moments, Spark", ends["equal"])
     assert ends["equal"] >= 0.9 * QUERIES, ends

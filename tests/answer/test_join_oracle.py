@@ -18,6 +18,7 @@ import weir
 from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
+from tests.tally import tally
 from weir.index.joining.kinds import SELECT_STRATEGIES as STRATEGIES
 from weir.testing import differ
 from weir.testing.direct import DirectWeir
@@ -51,6 +52,7 @@ def test_joins_equal_the_oracle(tmp_path: Path, seed: int) -> None:
     scenario = Scenario(seed, rows=120, joins=True, clock="arrival" if seed % 9 == 8 else "event")
     played = run(tmp_path, scenario, slices=1 + seed % 4, strategy=CHOICES[seed % len(CHOICES)], caches=seed % 2 == 1)
     compared[seed] = played.comparisons
+    tally("joins of two, DuckDB", played.comparisons)
     assert played.rows > 0, "a run of empty answers proves nothing"
     assert played.refused <= played.comparisons / 10
 

@@ -21,6 +21,7 @@ from tests.keeping import Keeping
 from tests.marks import few_are_quick
 from tests.scenario import Scenario, play
 from tests.table_scenario import TableScenario
+from tests.tally import tally
 from weir.testing.direct import DirectWeir
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
@@ -49,6 +50,7 @@ def test_finishes_are_kept(tmp_path: Path, seed: int) -> None:
 
     played = play_finishes(scenario, w, batch)
     compared[f"finishes {seed}"] = keeping.read
+    tally("kept answers, DuckDB", keeping.read)
     assert keeping.read > 0.5 * played.comparisons, keeping.refused
     assert keeping.changes > 0
 
@@ -66,6 +68,7 @@ def test_all_forms_are_kept(tmp_path: Path, seed: int) -> None:
 
     play(scenario, w, batch)
     compared[f"mixed {seed}"] = keeping.read
+    tally("kept answers, DuckDB", keeping.read)
     assert keeping.changes > 0
 
 
@@ -83,6 +86,7 @@ def test_queries_over_tables_are_kept(tmp_path: Path, seed: int) -> None:
         for one in asked:
             played.compare(one)
     compared[f"tables {seed}"] = keeping.read
+    tally("kept answers, DuckDB", keeping.read)
 
 
 def test_enough_was_compared() -> None:

@@ -13,6 +13,7 @@ from tests.generators import random_catalog, random_finish
 from tests.generators.many_finishes import ManyQueries, many_queries
 from tests.sql.market import CATALOG as MARKET
 from tests.sql.test_language_doc import examples
+from tests.tally import tally
 from weir.algebra.nodes import NOW
 from weir.answer.finish import finished
 from weir.answer.many_finish import finished_many
@@ -110,6 +111,7 @@ def play(seeds: range) -> tuple[Counter[str], Counter[str]]:
 @pytest.mark.slow
 def test_random_finishes_of_many_queries_are_those_of_each_alone() -> None:
     counts, occurred = play(range(54))
+    tally("finishes of many queries at once, each computed alone", counts["compared"])
     assert counts["compared"] >= 2_000, counts
     assert counts["failed"] >= 10, counts
     wanted = {node.__name__ for node in get_args(Finish)} - {"Exploded"}  # the generator has no explode()
@@ -134,5 +136,6 @@ def test_every_example_of_the_language_and_more_are_answered_for_many_queries() 
         counts["compared"] += compared
         counts["failed"] += failed
         occurred.update(operators(queries.finish))
+    tally("finishes of many queries at once, each computed alone", counts["compared"])
     assert counts["compared"] >= 600, counts
     assert occurred["Exploded"] >= 2

@@ -21,6 +21,7 @@ import weir
 from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
+from tests.tally import tally
 from weir.index.joining.kinds import SELECT_STRATEGIES as STRATEGIES
 from weir.testing import differ
 from weir.testing.direct import DirectWeir
@@ -71,6 +72,7 @@ def test_mixed_queries_equal_the_oracle(tmp_path: Path, seed: int) -> None:
     strategy = CHOICES[seed % len(CHOICES)]
     played = run(tmp_path, scenario, slices=1 + seed % 4, strategy=strategy, caches=seed % 2 == 1)
     compared[seed] = played
+    tally("selections and joins mixed, DuckDB", played.comparisons)
     assert played.rows > 0, "a run of empty answers proves nothing"
     assert played.refused <= played.comparisons / 10
 

@@ -18,6 +18,7 @@ import weir
 from tests.generators import SPAN_US, START_US
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
+from tests.tally import tally
 from weir.index.strategies import STRATEGIES
 from weir.testing import differ
 from weir.testing.direct import DirectWeir
@@ -49,6 +50,7 @@ def test_answers_equal_the_oracle(tmp_path: Path, seed: int) -> None:
     scenario = Scenario(seed, clock="arrival" if seed % 7 == 6 else "event")
     played = run(tmp_path, scenario, slices=1 + seed % 4, strategy=strategy, caches=seed % 2 == 1)
     compared[seed] = played.comparisons
+    tally("selections, DuckDB", played.comparisons)
     assert played.rows > 0, "a run of empty answers proves nothing"
     assert played.refused <= played.comparisons / 10
 

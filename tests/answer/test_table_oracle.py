@@ -9,6 +9,7 @@ import pytest
 
 from tests.marks import few_are_quick
 from tests.table_scenario import TableScenario
+from tests.tally import tally
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
 SEEDS = range(7000, 7500)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(7000, 7008)
@@ -27,6 +28,7 @@ def test_a_few_answers_equal_the_oracle(tmp_path: Path) -> None:
 def test_answers_over_tables_equal_the_oracle(tmp_path: Path, seed: int) -> None:
     played = play(tmp_path, seed, BATCHES)
     compared[seed] = played.compared, played.filled
+    tally("tables, DuckDB", played.compared)
 
 
 def play(folder: Path, seed: int, batches: int) -> TableScenario:

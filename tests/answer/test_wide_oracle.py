@@ -24,6 +24,7 @@ from tests.generators import SPAN_US, START_US, WideWorld, split_batches, wide_c
 from tests.generators.wide_streams import ATTRIBUTES_MAX, attributes_of
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, Wish, play
+from tests.tally import tally
 from weir.errors import OpenError
 from weir.families import indexed_boxes
 from weir.families.forms import with_known_strategies
@@ -148,6 +149,7 @@ def test_wide_queries_equal_the_oracle(tmp_path: Path, seed: int, monkeypatch: p
         tmp_path, scenario, strategy=strategy, join_strategy=join_strategy, delete_caches=seed % 4 == 3
     )
     compared[seed] = played
+    tally("many attributes, DuckDB", played.comparisons)
     assert len(results) > 50, "a run without matches proves nothing of the index"
     assert played.refused <= played.comparisons / 50
 

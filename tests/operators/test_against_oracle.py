@@ -10,6 +10,7 @@ import pytest
 
 from tests.generators.window_plans import random_changes, random_plan
 from tests.oracle.naive_operators import Change, answer
+from tests.tally import tally
 from weir.operators.execution import Execution
 from weir.operators.physical import Kind, Parameters
 from weir.operators.plans import Grouping, PlanNode, text_of
@@ -86,6 +87,7 @@ def agree(seed: int, plan: PlanNode, running: list[Execution], history: list[Cha
 
 def test_three_executions_show_what_is_recomputed() -> None:
     compared = sum(compare(seed) for seed in range(PLANS))
+    tally("three executions of operators, a plain account", compared)
     assert compared >= 10_000 * min(SCALE, 1), f"{compared} comparisons say little"
 
 

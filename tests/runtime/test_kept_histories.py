@@ -20,6 +20,7 @@ import pytest
 
 import weir
 from tests.marks import few_are_quick
+from tests.tally import tally
 from weir.answer import fetch
 from weir.runtime import faults
 from weir.runtime.maintain import CAME
@@ -419,6 +420,7 @@ def test_kept_answers_of_a_random_history_are_right(tmp_path: Path, seed: int) -
     for move in _moves(history):
         move()
     compared.append(history.read)
+    tally("kept answers, a plain account", history.read)
 
 
 def test_enough_was_compared() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import weir
 from tests.scenario import Scenario, play
+from tests.tally import tally
 from weir.index.strategies import STRATEGIES
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def test_answers_equal_the_oracle_on_spark(spark: SparkSession, tmp_path: Path, 
     played = play(Scenario(seed, batches=4, rows=200, queries=60), w, batch, delete_caches=seed % 2 == 0)
     assert played.rows > 0
     assert played.comparisons >= 120
+    tally("on Spark, DuckDB", played.comparisons)
 
 
 @pytest.mark.parametrize("seed", (3000, 3001, 3002, 3003) if os.environ.get("WEIR_SOAK") else (3000,))
@@ -49,3 +51,4 @@ def test_joins_equal_the_oracle_on_spark(spark: SparkSession, tmp_path: Path, se
     played = play(scenario, w, batch, delete_caches=seed % 2 == 0)
     assert played.rows > 0
     assert played.comparisons >= 80
+    tally("on Spark, DuckDB", played.comparisons)
