@@ -6,7 +6,8 @@ import contextlib
 import json
 
 from weir.answer import slot_marks
-from weir.answer.fetch import Standing, StandingCore, kept_answer
+from weir.answer.fetch import Standing, StandingCore, kept_answer, kept_shape
+from weir.answer.keeping import cost_text, keeping_of, sizes_of, way_text
 from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import COMBINATIONS_MAX, recompute
 from weir.answer.views import View
@@ -26,6 +27,7 @@ from weir.store.state import State
 
 SAMPLE_FILES = 2  # the newest row files, over which expected matches are estimated …
 SAMPLE_JOIN_ROWS = 5_000  # … and of these the newest rows of each source, for a join
+SAMPLE_BATCHES = 16  # the newest row files, that say how far batches are apart
 
 
 def describe(planned: Planned, standing: Standing | None, files: Files, state: State) -> str:
@@ -47,6 +49,7 @@ def describe(planned: Planned, standing: Standing | None, files: Files, state: S
         several = f"core {number}, " if len(classified.seen) > 1 else ""
         details |= {f"{several}{what}": value for what, value in said.items()}
     details["kept"] = _kept(planned, standing, files, state)
+    details |= _keeping(planned, standing, files, state)
     return explain(planned.query, catalog, classified, details)
 
 
@@ -71,6 +74,30 @@ def _kept(planned: Planned, standing: Standing | None, files: Files, state: Stat
     part = next(part for part in state.kept.values() if standing.id % part.of == part.part)
     count = len(part.files)
     return f"yes: part {part.part + 1} of {part.of}, in {count} file{'' if count == 1 else 's'}"
+
+
+def _keeping(planned: Planned, standing: Standing | None, files: Files, state: State) -> dict[str, object]:
+    """How a kept answer is brought up to date, and what that costs a batch, by what the running weir knows."""
+    parts, upkeep = planned.classified.parts, upkeep_of(planned)
+    if parts is None or upkeep.refusal is not None or (standing is not None and standing.kept_as is None):
+        return {}
+    keeping = keeping_of(parts, upkeep)
+    said: dict[str, object] = {"kept as": way_text(keeping, parts, upkeep)}
+    shape = None if standing is None else kept_shape(standing, files, state)
+    if standing is None or shape is None or state.now_us is None:
+        return said
+    sizes = sizes_of(keeping, files, shape, standing.id, state.now_us, _step_us(standing, state))
+    return said | {"kept at": cost_text(keeping, sizes)}
+
+
+def _step_us(standing: Standing, state: State) -> float:
+    """The time from one batch to the next, by the newest rows of the query's streams."""
+    steps = [0.0]
+    for stream in {stream.name for core in standing.cores for stream in core.streams}:
+        rows = state.row_files(stream)
+        if len(rows.paths) and rows.batch[-1] > rows.batch[first := max(0, len(rows.paths) - SAMPLE_BATCHES)]:
+            steps.append((rows.t_max_us[-1] - rows.t_max_us[first]) / (rows.batch[-1] - rows.batch[first]))
+    return max(steps)
 
 
 def _reached(form: str, family: str, files: Files) -> str:

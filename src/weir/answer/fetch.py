@@ -35,7 +35,7 @@ from weir.plan.finishes import Versions
 from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
-from weir.store.maintained import answer_of, read_part
+from weir.store.maintained import ShapeRuns, answer_of, read_part
 from weir.store.row_files import arrow_type
 from weir.store.state import State
 from weir.values.evaluate import evaluate
@@ -274,12 +274,17 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
 
 def kept_answer(standing: Standing, files: Files, state: State) -> pa.Table | None:
     """The answer as the last batch has kept it; None if it is not kept, or not yet."""
+    shape = kept_shape(standing, files, state)
+    schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in standing.query.output])
+    return None if shape is None else answer_of(files, shape, standing.id, schema)
+
+
+def kept_shape(standing: Standing, files: Files, state: State) -> ShapeRuns | None:
+    """What the query's part knows of its shape; None if the query is not kept, or nobody has begun."""
     part = next((p for p in state.kept.values() if standing.id % p.of == p.part), None)
     if standing.kept_as is None or part is None or not part.path or state.given_up.get(standing.id) is not None:
         return None
-    shape = read_part(files, part.path).shapes.get(standing.kept_as)
-    schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in standing.query.output])
-    return None if shape is None else answer_of(files, shape, standing.id, schema)
+    return read_part(files, part.path).shapes.get(standing.kept_as)
 
 
 def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch: int) -> list[Answer]:

@@ -22,9 +22,10 @@ import pyarrow as pa
 
 from weir.algebra.nodes import ColumnRef, Expression, Query, walk
 from weir.algebra.schema import Column, DataType, Stream, Table, is_changes
-from weir.answer.additive_groups import HOW_MANY, ROWS, Additive, added, group_rows, sums_of
+from weir.answer.additive_groups import ROWS, Additive, added, group_rows, sums_of
+from weir.answer.keeping import Keeping
 from weir.answer.many_finish import ManyAnswers, finished_many, is_taken, projected_many
-from weir.answer.outlived import Outliving, without_outlived
+from weir.answer.outlived import without_outlived
 from weir.answer.row_codes import differences, reordered
 from weir.answer.shown_results import ROW_COLUMN, Constants, Moment, Sources, due_times, shown_now, spans
 from weir.answer.slot_values import Asked
@@ -72,14 +73,7 @@ class ShapeTask:
     new: Ids  # queries to begin with, ascending …
     again: Ids  # … those of them that were given up before
     is_moved: bool  # whether every answer is to be looked at
-    are_rows: bool  # whether the results that are shown are the answers
-    additive: Additive | None  # else its groups, if they are added up …
-    outliving: Outliving | None  # … or how its results outlive each other, if they do
-
-    @property
-    def counts(self) -> Additive | None:
-        """What is added up as results come and go: of rows, how many a query has."""
-        return HOW_MANY if self.are_rows else self.additive
+    keeping: Keeping  # what is remembered of their results
 
 
 @dataclass(frozen=True)
@@ -186,23 +180,23 @@ class _Upkeep:
         task = self.task
         new, gone = self._mine(shape.new), self._mine(shape.gone)
         if not before.results:
-            before = replace(before, results=((),) * (2 if shape.counts else len(shape.cores.cores)))
+            before = replace(before, results=((),) * (2 if shape.keeping.counts else len(shape.cores.cores)))
         told_before = before
         before = self._begun_anew(before, self._mine(shape.again))
         constants = self.writer.rows_of(before.constants, self._constants_of_new(shape, new), gone)
         looked = KnownConstants([self.writer.table(run) for run in constants])
         came = [self._came(shape, core, gone, looked) for core in range(len(shape.cores.cores))]
-        counts = shape.counts
+        counts = shape.keeping.counts
         if counts is None:
             step = self._by_results(shape, before, came, looked, (new, gone))
         else:
-            step = self._by_sums(counts, before, came[0], looked, (new, gone), are_rows=shape.are_rows)
+            step = self._by_sums(counts, before, came[0], looked, (new, gone), are_rows=shape.keeping.are_rows)
         self.due = min(self.due, step.due_us)
         after = replace(step.runs, constants=constants, due_us=step.due_us)
         affected = step.asked.slots
         for slot in affected[step.counts > task.results_max].tolist():
             self.given_up[slot] = TOO_MANY.format(task.results_max)
-        if shape.are_rows:
+        if shape.keeping.are_rows:
             return self._rows_told(shape, told_before, after, step)
         if not len(affected):
             return after
@@ -404,7 +398,7 @@ class _Upkeep:
         slot = np.concatenate([queries for queries, _ in found])
         rows = [np.concatenate(of) for of in zip(*(rows for _, rows in found), strict=True)]
         query = shape.cores.cores[core]
-        if shape.additive is None or not is_taken(columns_of(query)):  # what is only added up needs no order
+        if shape.keeping.additive is None or not is_taken(columns_of(query)):  # what is only added up needs no order
             order = by_bytes(slot - slot.min(initial=NEVER))
             slot, rows = slot[order], [of[order] for of in rows]
         by_source = tuple(rows[side] for side in shape.sides[core])
@@ -489,7 +483,7 @@ class _Upkeep:
         ids = [table.column(SLOT).to_numpy() for table in (came, went)]
         self._tell(shape, came, went)
         told = together(*(distinct(np.sort(one)) for one in ids), common(good, new))
-        if shape.additive is not None and not is_ordered(shape.cores.finish):
+        if shape.keeping.additive is not None and not is_ordered(shape.cores.finish):
             return told  # sums say nothing of the order in which groups began
         return together(told, _reordered(answers, old, told))
 
@@ -533,7 +527,7 @@ def _reordered(answers: pa.Table, old: pa.Table, told: Ids) -> Ids:
 
 
 def _needed(shape: ShapeTask, now_us: int, results: pa.Table) -> pa.Table:
-    return results if shape.outliving is None else without_outlived(shape.outliving, results, now_us)
+    return results if shape.keeping.outliving is None else without_outlived(shape.keeping.outliving, results, now_us)
 
 
 def _together(of: Additive, tables: Sequence[pa.Table], is_whole: bool) -> pa.Table:

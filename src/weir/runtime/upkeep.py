@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir.algebra.schema import Stream, called, is_changes
-from weir.answer.additive_groups import additive
-from weir.answer.outlived import outliving
-from weir.plan.finishes import CoreRows, Versions, inputs_of
+from weir.answer.keeping import keeping_of
+from weir.plan.finishes import Versions, inputs_of
 from weir.runtime.loop import Matched, UpkeepReport
 from weir.runtime.maintain import ShapeTask, UpkeepTask
 from weir.runtime.match import NOT_OF_QUERIES, reason_of
@@ -209,7 +208,6 @@ def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape
     parts, seen = planned.classified.parts, planned.classified.seen
     assert parts is not None, "it was registered"
     arrived = {file.stream.lower() for file in matched.rows}
-    is_plain = not upkeep.moved_by and len(parts.cores) == 1
     timed = {t.changes.name.lower() for t in matched.catalog.tables.values() if t.time is not None}
     return ShapeTask(
         shape.name,
@@ -225,9 +223,7 @@ def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape
         new,
         of.again,
         bool(upkeep.moved_by & (arrived | timed)),
-        is_plain and parts.finish == CoreRows(0),
-        additive(parts.finish, parts.cores[0].output) if is_plain else None,
-        outliving(parts.finish, parts.cores[0].output) if is_plain else None,
+        keeping_of(parts, upkeep),
     )
 
 
