@@ -38,7 +38,7 @@ def executions(plan: PlanNode, random: np.random.Generator) -> list[Execution]:
             plan,
             kind,
             Parameters(
-                partitions=int(random.integers(1, 6)),
+                partitions=int(random.integers(1, 6)) if random.random() < 0.7 else None,
                 lazy_share=float(random.choice([0.0, 0.05, 0.3, 1.0])),
                 premature_share=premature,
                 is_view_eager=bool(random.integers(2)),

@@ -104,7 +104,7 @@ def test_it_says_what_was_picked() -> None:
         "S1[20]: WKS, ends are known; not stored",
         "(S0[20] ⋈ S1[20]): WK, ends are known; left [first in, first out, lazy every 1, by key], "
         "right [first in, first out, lazy every 1, by key]",
-        "view: [10 partitions in order of insertion, lazy every 1]",
+        "view: [20 or more partitions in order of insertion, lazy every 1]",
     ]
 
 

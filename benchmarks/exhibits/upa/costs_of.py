@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ FILLED = 1.15  # windows that pass before anything is measured
 ROUND = 0.1  # of a window: two lazy expirations
 ROUNDS = 3
 LEAST = 3_000  # arrivals of a round, unless they take too long
+TEN = Parameters(partitions=10)  # what the paper has where it says nothing else
 BLOCK = 200  # arrivals between two looks at the clock
 ROUND_S = 0.35  # after which a round ends
 
@@ -35,7 +36,7 @@ class Way:
 
     plan: PlanNode
     kind: Kind
-    parameters: Parameters = field(default_factory=Parameters)
+    parameters: Parameters = TEN
     is_view_eager: bool = True  # only while measured: filling a view takes long where each arrival scans it
     shows: str = "the query"  # ways that show the same are compared
 

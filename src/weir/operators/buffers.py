@@ -10,8 +10,9 @@ A buffer's order says how its tuples expire (UPA, section 5.3.2):
 
 Partition k holds tuples whose expiration divided by the partition's span leaves k: a circular array with one partition
 more than asked for, so that what expires now and what comes next are never together, and if a late expiration mixes
-them, nothing is wrong, because each tuple's own expiration is looked at. A buffer with keys has a chain of tuples for
-each key too, in order of insertion.
+them, nothing is wrong, because each tuple's own expiration is looked at. Unless their number was given, a buffer asks
+for more partitions when insertions and searches have walked too far in them (`strain`). A buffer with keys has a chain
+of tuples for each key too, in order of insertion.
 
 Two tuples are the same to `find_tuple` if all attributes agree, and in an EXACT buffer the expiration: which of two
 same tuples is deleted cannot be seen from outside. Where every end is told, expirations say nothing any more. Whoever
@@ -20,7 +21,7 @@ calls `insert` has seen that there is a free slot and a free entry.
 
 from __future__ import annotations
 
-from weir.index.jit import Scalar
+from weir.index.jit import Scalar, kernel
 from weir.index.meeting.lean import lean, thin
 from weir.operators.layout import (
     AFTER,
@@ -39,6 +40,7 @@ from weir.operators.layout import (
     EXPIRES,
     FIFO,
     FIRST,
+    FIXED,
     FLAG,
     FORGET,
     FREE,
@@ -70,6 +72,8 @@ from weir.operators.layout import (
     SIZE,
     SORTED,
     SPAN,
+    STRAIN,
+    STRAINED,
     TAIL,
     UNORDERED,
     WALKED,
@@ -78,6 +82,7 @@ from weir.operators.layout import (
 )
 
 _BITS = (1 << 31) - 1
+_WALK = 8  # tuples that an insertion or a search may walk over in a partition
 
 
 @thin
@@ -163,6 +168,20 @@ def list_of(m: Memory, b: Scalar, expires: Scalar) -> Scalar:
     return m.buffers[b, LIST] + (expires // m.buffers[b, SPAN]) % m.buffers[b, LISTS]
 
 
+@thin
+def strain(m: Memory, b: Scalar, walked: Scalar) -> None:
+    """Count tuples that were walked over in vain; whether there are too few partitions.
+
+    To cut a buffer anew costs a step for each tuple and partition. So it is done once as many steps were wasted.
+    """
+    m.state[WALKED] += walked
+    if m.buffers[b, STRAIN] == FIXED or walked <= _WALK:
+        return
+    m.buffers[b, STRAIN] += walked - _WALK
+    if m.buffers[b, STRAIN] > m.buffers[b, SIZE] + m.buffers[b, LISTS] and m.buffers[b, SPAN] > 1:
+        m.state[STRAINED] = b
+
+
 @lean
 def enlist(m: Memory, b: Scalar, s: Scalar) -> None:
     """Put a slot into the order list of its buffer."""
@@ -177,7 +196,7 @@ def enlist(m: Memory, b: Scalar, s: Scalar) -> None:
         while before >= 0 and m.slots[before, EXPIRES] > expires:
             before = m.slots[before, PREVIOUS]
             walked += 1
-        m.state[WALKED] += walked
+        strain(m, b, walked)
     after = m.lists[at, HEAD] if before < 0 else m.slots[before, NEXT]
     m.slots[s, PREVIOUS] = before
     m.slots[s, NEXT] = after
@@ -307,7 +326,10 @@ def find_tuple(m: Memory, b: Scalar, table: Table, row: Scalar, at: Scalar, expi
             if k == n:
                 break
         s = m.slots[s, AFTER if keyed else NEXT]
-    m.state[WALKED] += walked
+    if keyed:
+        m.state[WALKED] += walked
+    else:
+        strain(m, b, walked)
     return s
 
 
@@ -319,7 +341,7 @@ def pop_expired(m: Memory, b: Scalar, now: Scalar) -> Scalar:
     that there may be more.
     """
     order, forgets = m.buffers[b, ORDER], m.buffers[b, ROLE] == FORGET
-    found = walked = first = last = 0
+    found = walked = over = first = last = 0
     if order in (SORTED, LOOSE):
         span = m.buffers[b, SPAN]
         last = now // span
@@ -330,6 +352,7 @@ def pop_expired(m: Memory, b: Scalar, now: Scalar) -> Scalar:
             after = m.slots[s, NEXT]
             walked += 1
             if m.slots[s, EXPIRES] <= now:
+                over += 1
                 delist(m, b, s)
                 if forgets:
                     forget(m, b, s)
@@ -339,10 +362,23 @@ def pop_expired(m: Memory, b: Scalar, now: Scalar) -> Scalar:
             elif order in (SORTED, FIFO):
                 break
             s = after
-    m.state[WALKED] += walked
+    m.state[WALKED] += over
+    strain(m, b, walked - over)
     if found < CHUNK:
         m.buffers[b, CLEAN] = now
     return found
+
+
+@kernel
+def cut_anew(m: Memory, b: Scalar, first: Scalar, count: Scalar) -> None:
+    """Move the tuples of a buffer from `count` old lists into its new ones; equal expirations stay in their order."""
+    for at in range(first, first + count):
+        s = m.lists[at, HEAD]
+        m.lists[at, HEAD] = m.lists[at, TAIL] = NONE
+        while s >= 0:
+            after = m.slots[s, NEXT]
+            enlist(m, b, s)
+            s = after
 
 
 ORDER_NAMES = {

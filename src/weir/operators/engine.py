@@ -45,6 +45,7 @@ from weir.operators.layout import (
     LEFT_ENDS,
     MORE_BUCKETS,
     MORE_ENTRIES,
+    MORE_PARTITIONS,
     MORE_RING,
     MORE_SLOTS,
     NEGATE,
@@ -73,6 +74,7 @@ from weir.operators.layout import (
     SIGN,
     SIGNED_IN,
     SIZE,
+    STRAINED,
     TELL,
     UNGROUP,
     UNION,
@@ -186,6 +188,8 @@ def shortage(m: Memory, slots: Scalar, entries: Scalar, deltas: Scalar) -> Scala
     """What has to grow before a step that takes at most so many; DONE if nothing."""
     if m.state[CROWDED] >= 0:
         return MORE_BUCKETS
+    if m.state[STRAINED] >= 0:
+        return MORE_PARTITIONS
     if m.state[FREE_SLOTS] < slots:
         return MORE_SLOTS
     if m.state[FREE_ENTRIES] < entries:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.operators import layout
+from weir.operators.buffers import cut_anew
 from weir.operators.engine import run
 from weir.operators.layout import FOREVER, NONE, Memory
 from weir.operators.physical import Kind, Parameters, PhysicalPlan, build
@@ -23,11 +24,29 @@ from weir.operators.plans import Grouping, PlanNode
 
 Int64s = npt.NDArray[np.int64]
 _LONG_AGO = -(1 << 61)
+
+
+def with_more_partitions(memory: Memory) -> Memory:
+    """The same with four times the partitions for the buffer that asked, at the end of all lists."""
+    b = int(memory.state[layout.STRAINED])
+    first, count, span = (int(memory.buffers[b, column]) for column in (layout.LIST, layout.LISTS, layout.SPAN))
+    shorter = -(-span // 4)
+    lists = -(-(count - 1) * span // shorter) + 1
+    memory.buffers[b, layout.LIST] = len(memory.lists)
+    memory.buffers[b, layout.LISTS], memory.buffers[b, layout.SPAN] = lists, shorter
+    memory = memory._replace(lists=np.concatenate((memory.lists, np.full((lists, 2), NONE, np.int64))))
+    cut_anew(memory, b, first, count)
+    memory.buffers[b, layout.STRAIN] = 0
+    memory.state[layout.STRAINED] = NONE
+    return memory
+
+
 _GROW = {
     layout.MORE_SLOTS: layout.with_more_slots,
     layout.MORE_ENTRIES: layout.with_more_entries,
     layout.MORE_RING: layout.with_longer_ring,
     layout.MORE_BUCKETS: layout.with_more_buckets,
+    layout.MORE_PARTITIONS: with_more_partitions,
 }
 
 
@@ -150,7 +169,7 @@ def _memory(physical: PhysicalPlan, capacity: int) -> Memory:
     state = np.zeros(layout.STATE_PLACES, np.int64)
     state[layout.NOW] = -FOREVER
     state[layout.FREE_SLOTS] = state[layout.FREE_ENTRIES] = capacity
-    state[layout.CROWDED] = NONE
+    state[layout.CROWDED] = state[layout.STRAINED] = NONE
     state[layout.PHASE] = len(physical.turns)
     slots = np.zeros((capacity, layout.ROW + physical.width), np.int64)
     entries = np.zeros((capacity, layout.KEY + physical.width), np.int64)

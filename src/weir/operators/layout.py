@@ -24,6 +24,7 @@ Table = npt.NDArray[np.int64]  # two dimensions, C order
 
 NONE = -1  # no slot, no entry, no node, no buffer
 FREE = -1  # the buffer of a slot or an entry that nobody has
+FIXED = -1  # the strain of a buffer whose partitions stay as many as they are
 FOREVER = 1 << 60  # when a tuple of a table expires
 
 # Columns of `slots`.
@@ -36,11 +37,11 @@ LINK, OWNER, FIRST, LAST, COUNT, MORE, SHOWN, MARKED, HASH, KEY = range(10)
 # Columns of `lists`.
 HEAD, TAIL = range(2)
 # Columns of `buffers`; lists and buckets are consecutive, CLEAN is the time up to which tuples were expired, and EXACT
-# says whether expirations tell equal tuples apart.
-ORDER, LIST, LISTS, SPAN, KEY_AT, KEYS, BUCKET, MASK, SIZE, DISTINCT, CLEAN, EVERY, DUE, NODE, ROLE, ARITY, EXACT = (
-    range(17)
-)
-BUFFER_COLUMNS = 17
+# says whether expirations tell equal tuples apart. STRAIN is how many tuples were walked over in vain in partitions,
+# beyond what one step may, since they were cut; FIXED: their number stays.
+ORDER, LIST, LISTS, SPAN, KEY_AT, KEYS, BUCKET, MASK, SIZE, DISTINCT, CLEAN, EVERY, DUE, NODE, ROLE, ARITY = range(16)
+EXACT, STRAIN = 16, 17
+BUFFER_COLUMNS = 18
 # Columns of `nodes`.
 KIND, PARENT, PORT, WIDTH, LEFT, RIGHT, OUT, SIGNED_IN, SIGNED_OUT, P0, P1, P2, P3 = range(13)
 NODE_COLUMNS = 13
@@ -56,6 +57,7 @@ AT, SIDE, SIGN, ENDS, VALUES = range(5)
     FREE_ENTRY,
     FREE_ENTRIES,
     CROWDED,  # a buffer whose buckets are too few, or NONE
+    STRAINED,  # a buffer whose partitions are too few, or NONE
     PHASE,  # the buffer whose turn it is to expire
     POSITION,  # the next arrival
     BATCH,  # number of a batch of results with a non-retroactive table
@@ -66,7 +68,7 @@ AT, SIDE, SIGN, ENDS, VALUES = range(5)
     LOST,  # counted: negative tuples whose tuple was not there; always 0
     WALKED,  # counted: tuples looked at in lists and chains
     STATE_PLACES,
-) = range(18)
+) = range(19)
 
 # Orders of a buffer's lists.
 UNORDERED = 0  # no order list: expired by negative tuples only
@@ -102,7 +104,7 @@ A_COUNT, A_SUM, A_AVG, A_MIN, A_MAX = range(5)
 CHUNK = 256  # tuples that expire between two looks at the room that is left
 
 # What `run` says.
-DONE, MORE_SLOTS, MORE_ENTRIES, MORE_RING, MORE_BUCKETS = range(5)
+DONE, MORE_SLOTS, MORE_ENTRIES, MORE_RING, MORE_BUCKETS, MORE_PARTITIONS = range(6)
 
 
 class Memory(NamedTuple):

@@ -55,7 +55,9 @@ KINDS: tuple[Kind, ...] = ("NT", "DIRECT", "UPA")
 class Parameters:
     """What an execution may be told beside the plan."""
 
-    partitions: int = 10  # of a partitioned buffer
+    partitions: int | None = (
+        None  # of a partitioned buffer; None: a lazy interval's, and more when tuples are walked over
+    )
     lazy_share: float = 0.05  # of the lifetime of tuples, between two lazy expirations
     premature_share: float = 0.0  # of the results of negations that are expected to end before their time
     frequent_share: float = 0.1  # from which premature ends are frequent enough for negative tuples
@@ -95,8 +97,10 @@ class PhysicalPlan:
         is_eager = role not in (layout.FORGET,)
         row = [0] * layout.BUFFER_COLUMNS
         row[layout.ORDER], row[layout.ROLE], row[layout.NODE], row[layout.ARITY] = order, role, node, arity
-        row[layout.LIST], row[layout.LISTS] = self.n_lists, self.parameters.partitions + 1 if partitions else 1
-        row[layout.SPAN] = -(-lasts // self.parameters.partitions)
+        count = self.parameters.partitions or _partitions(self.parameters.lazy_share)
+        row[layout.LIST], row[layout.LISTS] = self.n_lists, count + 1 if partitions else 1
+        row[layout.SPAN] = -(-lasts // count)
+        row[layout.STRAIN] = 0 if partitions and self.parameters.partitions is None else layout.FIXED
         row[layout.KEY_AT], row[layout.KEYS] = key
         row[layout.EXACT] = int(order != layout.UNORDERED or self.has_exact_ends)
         row[layout.CLEAN] = row[layout.DUE] = -FOREVER
@@ -123,12 +127,18 @@ class PhysicalPlan:
 
 
 NO_KEY = (0, -1)
+_PARTITIONS_MAX = 100  # to begin with
+
+
+def _partitions(lazy_share: float) -> int:
+    """How many partitions a buffer begins with: what is over after a lazy interval is one of them."""
+    return min(_PARTITIONS_MAX, max(1, round(1 / lazy_share))) if lazy_share > 0 else _PARTITIONS_MAX
 
 
 def build(plan: PlanNode, kind: Kind, parameters: Parameters) -> PhysicalPlan:
     """Annotate a plan's edges and pick its structures."""
     checked(plan)
-    if parameters.partitions < 1 or parameters.lazy_share < 0:
+    if (parameters.partitions is not None and parameters.partitions < 1) or parameters.lazy_share < 0:
         raise ValueError(f"operators: at least 1 partition and no negative lazy share; got {parameters}")
     physical = PhysicalPlan(kind, parameters, max(arity_of(node) for node in nodes_of(plan)))
     is_signed = kind == "NT" or (_is_frequent(physical) and has_negation(plan))
@@ -322,7 +332,8 @@ def _state(physical: PhysicalPlan, buffer: int) -> str:
     parts = []
     if row[layout.ORDER] != layout.UNORDERED:
         lists = row[layout.LISTS] - 1
-        count = f"{lists} " if row[layout.ORDER] in (layout.SORTED, layout.LOOSE) else ""
+        grows = " or more" if row[layout.STRAIN] != layout.FIXED else ""
+        count = f"{lists}{grows} " if row[layout.ORDER] in (layout.SORTED, layout.LOOSE) else ""
         when = "eager" if row[layout.EVERY] == 0 else f"lazy every {row[layout.EVERY]}"
         parts.append(f"{count}{ORDER_NAMES[row[layout.ORDER]]}, {when}")
     if row[layout.KEYS] >= 0:
