@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import CHANGES, Catalog, Stream, Table, View, is_changes
-from weir.answer.describe import cannot_be_kept, describe
+from weir.answer.describe import describe
+from weir.answer.keeping import kept_with
 from weir.answer.standing import Library
 from weir.errors import (
     OpenError,
@@ -337,10 +338,9 @@ class Weir:
         planned = plan_registration(sql, params, catalog, self.settings)
         constants = constants_table(planned, params)
         checked = planned.check(constants)
-        refusal = cannot_be_kept(planned.stored or planned) if kept else None
-        if refusal is not None:
-            hint = "register it without kept=True: its answer is computed when it is asked for"
-            raise RegisterError(f"the query's answer cannot be kept: {refusal}", hint=hint)
+        kept_as = (
+            kept_with(planned.stored or planned, planned.shape.text, planned.shape.types, constants) if kept else None
+        )
         self._library.check_quota(planned, checked)
         group = self.registry.register(
             planned.shape.text,
@@ -349,7 +349,7 @@ class Weir:
             planned.classified.forms,
             planned.channels,
             self.catalog_log.count(),
-            kept=kept,
+            kept_as=kept_as,
         )
         self._library.remember(group, planned, checked, catalog)
         return Queries(self, group.first_id, group.count)

@@ -11,8 +11,7 @@ Sums of doubles are not: what was added cannot be taken away without a rest. Suc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +34,7 @@ from weir.plan.finishes import (
     Once,
     Sorted,
     inputs_of,
+    with_inputs,
 )
 from weir.store.ascending import by_bytes, without
 from weir.store.maintained import SLOT
@@ -128,18 +128,9 @@ def _adds_up(aggregate: Aggregate) -> bool:
     return (aggregate.function == "sum" and kind in _EXACT) or (aggregate.function == "avg" and kind in _WHOLE)
 
 
-def _with(finish: Any, old: Finish, new: Finish) -> Any:
+def _with(finish: Finish, old: Finish, new: Finish) -> Finish:
     """The finish with another operator in the place of one."""
-    if finish == old:
-        return new
-    changed = {}
-    for field in fields(finish):
-        held = getattr(finish, field.name)
-        if isinstance(held, Finish):
-            changed[field.name] = _with(held, old, new)
-        elif isinstance(held, tuple) and held and all(is_dataclass(one) and isinstance(one, Finish) for one in held):
-            changed[field.name] = tuple(_with(one, old, new) for one in held)
-    return replace(finish, **changed)
+    return new if finish == old else with_inputs(finish, lambda part: _with(part, old, new))
 
 
 # ── sums ──

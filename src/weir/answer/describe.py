@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 
-from weir.answer import slot_marks
 from weir.answer.fetch import Standing, StandingCore, kept_answer, kept_shape
-from weir.answer.keeping import cost_text, keeping_of, sizes_of, way_text
+from weir.answer.keeping import cannot_be_kept, cost_text, keeping_of, sizes_of, way_text
 from weir.answer.kept_rows import KeptRows
 from weir.answer.recompute import COMBINATIONS_MAX, recompute
 from weir.answer.views import View
@@ -53,12 +52,6 @@ def describe(planned: Planned, standing: Standing | None, files: Files, state: S
     return explain(planned.query, catalog, classified, details)
 
 
-def cannot_be_kept(planned: Planned) -> str | None:
-    """Why every batch cannot bring the answers of such queries up to date; None if it can."""
-    parts = planned.classified.parts
-    return upkeep_of(planned).refusal or (None if parts is None else slot_marks.refusal(parts.finish))
-
-
 def _kept(planned: Planned, standing: Standing | None, files: Files, state: State) -> str:
     """Whether the answer is brought up to date by every batch."""
     if standing is None:
@@ -81,7 +74,8 @@ def _keeping(planned: Planned, standing: Standing | None, files: Files, state: S
     parts, upkeep = planned.classified.parts, upkeep_of(planned)
     if parts is None or upkeep.refusal is not None or (standing is not None and standing.kept_as is None):
         return {}
-    keeping = keeping_of(parts, upkeep)
+    fixed = () if standing is None or standing.kept_as is None else standing.kept_as.fixed
+    keeping = keeping_of(parts, upkeep, fixed)
     said: dict[str, object] = {"kept as": way_text(keeping, parts, upkeep)}
     shape = None if standing is None else kept_shape(standing, files, state)
     if standing is None or shape is None or state.now_us is None:

@@ -36,6 +36,7 @@ from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
 from weir.store.maintained import ShapeRuns, answer_of, read_part
+from weir.store.registry import KeptAs
 from weir.store.row_files import arrow_type
 from weir.store.state import State
 from weir.values.evaluate import evaluate
@@ -102,7 +103,7 @@ class Standing:
     cores: tuple[StandingCore, ...]
     parts: Cores
     tables: Mapping[str, Table]  # that it reads, by lower-case name
-    kept_as: str | None = None  # the name of its shape if its answers are to be maintained
+    kept_as: KeptAs | None = None  # with which others, if its answers are to be maintained
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,7 @@ def kept_shape(standing: Standing, files: Files, state: State) -> ShapeRuns | No
     part = next((p for p in state.kept.values() if standing.id % p.of == p.part), None)
     if standing.kept_as is None or part is None or not part.path or state.given_up.get(standing.id) is not None:
         return None
-    return read_part(files, part.path).shapes.get(standing.kept_as)
+    return read_part(files, part.path).shapes.get(standing.kept_as.shape)
 
 
 def _answers(standing: Standing, files: Files, state: State, tau_us: int, batch: int) -> list[Answer]:

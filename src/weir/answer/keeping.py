@@ -5,7 +5,8 @@ There are four ways. All give the same answers, and the first that fits is taken
     rows      the results that are shown are the answer. Each comes once and goes once.
     sums      groups are added up (`weir.answer.additive_groups`), and answers are made of the sums.
     longest   results that others outlive are forgotten (`weir.answer.outlived`), and answers are made of the rest.
-    results   answers are made anew of all results, of the queries for which one came or went.
+    results   answers are made anew of all results, of the queries for which one came or went. Of cores that are the
+              same for all queries (`weir.answer.common_cores`) there is one copy.
 
 The first three need ends that are known when results come (WKS or WK below the finish, UPA 5.2): each result waits for
 its end in a buffer cut by that. Below the fourth results may end at any moment (STR).
@@ -16,6 +17,7 @@ n are what is left of these N in the state.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,15 +25,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.schema import called
+from weir.algebra.schema import DataType, called
+from weir.answer import slot_marks
 from weir.answer.additive_groups import HOW_MANY, Additive, added
 from weir.answer.additive_groups import additive as additive_groups
+from weir.answer.common_cores import common_cores, fixed_constants
 from weir.answer.outlived import Outliving, outliving
+from weir.errors import RegisterError
 from weir.plan.cores import Cores
 from weir.plan.finishes import CoreRows
-from weir.plan.maintenance import Upkeep
+from weir.plan.maintenance import Upkeep, shape_name, upkeep_of
+from weir.plan.registration import Planned
 from weir.store.files import Files
 from weir.store.maintained import FROM, SLOT, TO, Run, ShapeRuns, read_run
+from weir.store.registry import KeptAs
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Keeping:
     are_rows: bool = False  # whether the results that are shown are the answers
     additive: Additive | None = None  # else its groups, if they are added up …
     outliving: Outliving | None = None  # … or how its results outlive each other, if they do
+    common: frozenset[int] = frozenset()  # cores whose results are kept once for all queries
 
     @property
     def counts(self) -> Additive | None:
@@ -57,10 +65,28 @@ class Keeping:
         return "results" if self.outliving is None else "longest"
 
 
-def keeping_of(parts: Cores, upkeep: Upkeep) -> Keeping:
-    """How the answers of a shape are kept."""
+def cannot_be_kept(planned: Planned) -> str | None:
+    """Why every batch cannot bring the answers of such queries up to date; None if it can."""
+    parts = planned.classified.parts
+    return upkeep_of(planned).refusal or (None if parts is None else slot_marks.refusal(parts.finish))
+
+
+def kept_with(planned: Planned, text: str, types: tuple[DataType, ...], constants: pa.Table) -> KeptAs:
+    """With which queries the answers of some are kept; a RegisterError if they cannot be."""
+    refusal = cannot_be_kept(planned)
+    if refusal is not None:
+        hint = "register it without kept=True: its answer is computed when it is asked for"
+        raise RegisterError(f"the query's answer cannot be kept: {refusal}", hint=hint)
+    parts = planned.classified.parts
+    assert parts is not None, "it has been planned"
+    fixed = fixed_constants(parts, constants)
+    return KeptAs(shape_name(text, types, fixed), tuple(fixed))
+
+
+def keeping_of(parts: Cores, upkeep: Upkeep, fixed: Collection[str] = ()) -> Keeping:
+    """How the answers of a shape are kept; `fixed` are constants that are the same for all of its queries."""
     if _ends_at_any_moment(parts, upkeep) is not None:
-        return Keeping()
+        return Keeping(common=common_cores(parts, fixed) if len(parts.cores) > 1 else frozenset())
     if parts.finish == CoreRows(0):
         return Keeping(are_rows=True)
     columns = parts.cores[0].output
@@ -103,7 +129,11 @@ def way_text(keeping: Keeping, parts: Cores, upkeep: Upkeep) -> str:
     if keeping.way in ("rows", "sums"):
         return said
     why = _ends_at_any_moment(parts, upkeep) or "not all of what the finish counts can be added up exactly"
-    return f"{said} (no sums: {why})"
+    said = f"{said} (no sums: {why})"
+    if keeping.common:
+        cores = ", ".join(str(core) for core in sorted(keeping.common))
+        said += f"; of core {cores} one copy serves all queries of this shape"
+    return said
 
 
 def cost_text(keeping: Keeping, sizes: Sizes) -> str:

@@ -2,8 +2,8 @@
 
 The tables of `weir.answer.finish` have one more column, SLOT, the first: whose row it is, by its place among the
 queries that are asked for. It is one more key of whatever looks at several rows: joins, groups, windows, orders, sets.
-What is the same for all queries, a table's versions or SELECT without FROM, has no such column, until it meets rows
-that have, or a constant of a query.
+What is the same for all queries (a table's versions, SELECT without FROM, a common core) has no such column, until it
+meets rows that have, or a constant of a query.
 
 Operators keep the order that the rows of one query have among each other, so what an order leaves open (the first
 value, ties of a LIMIT) is decided as for the query alone.
@@ -74,7 +74,8 @@ def finished_many(
 ) -> ManyAnswers:
     """The answers; their columns are called and typed as `output` says.
 
-    `tables` are the projected results of each core, with a column SLOT of numbers of `asked.slots`.
+    `tables` are the projected results of each core, with a column SLOT of numbers of `asked.slots`; those of a core
+    that `finish` calls common have none.
     """
     fields = [pa.field(SLOT, pa.int64()), *(pa.field(c.name, arrow_type(c.type)) for c in output)]
     schema = pa.schema(fields)
@@ -152,6 +153,8 @@ def _by_halves(asked: Asked, tables: Sequence[pa.Table], schema: pa.Schema, answ
 
 def _placed(table: pa.Table, slots: Places) -> pa.Table:
     """The table with the place of each row's query, as its first column, and the rows of queries side by side."""
+    if SLOT not in table.column_names:
+        return table
     numbers = table.column(SLOT).to_numpy()
     is_dense = len(slots) > 0 and int(slots[-1] - slots[0]) == len(slots) - 1
     places = numbers - slots[0] if is_dense else np.searchsorted(slots, numbers)
@@ -165,6 +168,8 @@ def _placed(table: pa.Table, slots: Places) -> pa.Table:
 
 def _between(table: pa.Table, begin: int, end: int) -> pa.Table:
     """The rows of some of the queries, which are counted from 0 again."""
+    if SLOT not in table.column_names:
+        return table
     places = table.column(SLOT).to_numpy()
     first, last = np.searchsorted(places, [begin, end])
     return table.slice(first, last - first).set_column(0, SLOT, pa.array(places[first:last] - begin))

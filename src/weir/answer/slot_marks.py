@@ -1,14 +1,15 @@
 """What in a finish is one query's, and what is all queries', where many are answered at once.
 
-Rows of cores are marked by the query that they belong to. A table's versions and SELECT without FROM are not: one copy
-serves all queries. In `weir.answer.many_finish` an operator that makes one query's rows of them needs a copy for each
-query first, unless it joins them with rows that are marked. Constants differ between queries, so a condition with one
-makes such a copy necessary too; `lifted` puts it into the join above, if there is one.
+Rows of cores are marked by the query that they belong to. A table's versions, SELECT without FROM and cores that are
+the same for all (`weir.answer.common_cores`) are not: one copy serves all queries. In `weir.answer.many_finish` an
+operator that makes one query's rows of them needs a copy for each query first, unless it joins them with rows that are
+marked. Constants differ between queries, so a condition with one makes such a copy necessary too; `lifted` puts it into
+the join above, if there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weir.algebra.nodes import NOW, Expression, Param, conjunction, walk
@@ -98,10 +99,23 @@ def _above_all(finish: Finish) -> tuple[Finish, list[Expression]]:
 
 def _is_marked(finish: Finish) -> bool:
     """Whether its rows are marked."""
-    if isinstance(finish, (CoreRows, Versions, OneRow)):
-        return isinstance(finish, CoreRows)
+    if isinstance(finish, CoreRows):
+        return not finish.is_common
+    if isinstance(finish, (Versions, OneRow)):
+        return False
     marked = [_is_marked(part) for part in inputs_of(finish)]
     return any(marked) or needs_marks(finish, marked)
+
+
+def copied(finish: Finish) -> Iterator[tuple[Finish, Finish]]:
+    """The inputs that are copied for each query, and the operators that need it."""
+    finish = lifted(finish)
+    parts = list(inputs_of(finish))
+    marked = [_is_marked(part) for part in parts]
+    if needs_marks(finish, marked):
+        yield from ((part, finish) for part, is_marked in zip(parts, marked, strict=True) if not is_marked)
+    for part in parts:
+        yield from copied(part)
 
 
 def refusal(finish: Finish) -> str | None:
@@ -109,14 +123,10 @@ def refusal(finish: Finish) -> str | None:
 
     They can be answered, but each would need a copy of a table in every batch.
     """
-    finish = lifted(finish)
-    parts = list(inputs_of(finish))
-    marked = [_is_marked(part) for part in parts]
-    if needs_marks(finish, marked):
-        for part, is_marked in zip(parts, marked, strict=True):
-            if not is_marked and (table := _table(part)) is not None:
-                return f"table '{table}' would be copied for each query, because {_why(finish)}"
-    return next((reason for part in parts if (reason := refusal(part)) is not None), None)
+    for part, above in copied(finish):
+        if (table := _table(part)) is not None:
+            return f"table '{table}' would be copied for each query, because {_why(above)}"
+    return None
 
 
 def _table(finish: Finish) -> str | None:

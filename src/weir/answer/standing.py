@@ -20,7 +20,6 @@ from weir.answer.fetch import Standing, StandingCore
 from weir.boxes.attributes import too_many_residuals
 from weir.errors import QueryError, RegisterError, StoreError
 from weir.families.contract import Checked
-from weir.plan.maintenance import shape_name
 from weir.plan.registration import Planned, Registration, constant_value, stored_shape
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog
@@ -71,8 +70,7 @@ class Library:
             StandingCore(id + k * group.count, id, core, seen, constants, group.number, tables)
             for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
         ]
-        kept_as = shape_name(group.shape_text, group.types) if group.is_kept else None
-        return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables, kept_as)
+        return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables, group.kept_as)
 
     def planned(self, id: int) -> Planned:
         """The query as it was planned, for `explain`."""

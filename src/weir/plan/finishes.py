@@ -22,9 +22,9 @@ evaluator that everything else uses. `weir.answer.finish` says what each operato
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import get_args
+from typing import Any, get_args
 
 from weir.algebra.format import expression_text
 from weir.algebra.nodes import Aggregate, ColumnRef, Comparison, Direction, Expression, Literal, Param, WindowCall
@@ -37,6 +37,7 @@ OWN = -1  # the source of columns that only a finish has
 @dataclass(frozen=True, slots=True)
 class CoreRows:
     core: int
+    is_common: bool = False  # where many queries are answered at once: whether all of them have these rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,15 @@ def inputs_of(finish: Finish) -> Iterator[Finish]:
             yield from held
         else:
             yield held
+
+
+def with_inputs(finish: Finish, of: Callable[[Finish], Finish]) -> Finish:
+    """The operator over other inputs."""
+    changed: dict[str, Any] = {}
+    for name in _INPUT_FIELDS[type(finish)]:
+        held = getattr(finish, name)
+        changed[name] = tuple(map(of, held)) if isinstance(held, tuple) else of(held)
+    return replace(finish, **changed)
 
 
 def is_ordered(finish: Finish) -> bool:

@@ -14,7 +14,7 @@ An expression over current_timestamp changes at every moment, so such a query ca
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 from weir.algebra.nodes import NOW, Scan
@@ -45,9 +45,9 @@ def upkeep_of(planned: Planned) -> Upkeep:
     return Upkeep(None, frozenset(_moving([*planned.query.sources, *(s for c in parts.cores for s in c.sources)])))
 
 
-def shape_name(text: str, types: tuple[DataType, ...]) -> str:
-    """What a shape is called in files: the same in every process, whatever else is registered."""
-    return hashlib.sha256(f"{text}\0{types}".encode()).hexdigest()[:16]
+def shape_name(text: str, types: tuple[DataType, ...], fixed: Mapping[str, object]) -> str:
+    """What a shape with some fixed constants is called in files: the same in every process, whatever is registered."""
+    return hashlib.sha256(f"{text}\0{types}\0{sorted(fixed.items())}".encode()).hexdigest()[:16]
 
 
 def _looks_at_now(part: object) -> bool:

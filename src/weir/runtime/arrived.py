@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +33,10 @@ class Groups:
         mine = (group >= 0) & (cores < starts[at] + self.count[at])
         return np.where(mine, cores - core * self.count[at], -1)
 
-    def cores_of(self, queries: Ids, cores: int) -> Ids:
-        """The ids of all cores of these queries of this shape."""
+    def cores_of(self, queries: Ids, cores: Iterable[int]) -> Ids:
+        """The ids of some cores of these queries of this shape."""
         group = np.searchsorted(self.first, queries, side="right") - 1
-        return np.concatenate([queries + core * self.count[group] for core in range(cores)])
+        return np.concatenate([NONE, *(queries + core * self.count[group] for core in cores)])
 
     def ids(self) -> Ids:
         """All queries, ascending."""

@@ -1,17 +1,20 @@
 """The kept queries of a weir, by shape, as the running job knows them: read from the registry once.
 
-All kept queries of one text (with its constants taken out) and one set of types are one shape, however many
-registrations they came in. Nothing is kept a query: of a registration its first id and its number of queries.
+All kept queries of one text (with its constants taken out), one set of types, and the same values of fixed constants
+(`weir.answer.common_cores`) are one shape, however many registrations they came in. Nothing is kept a query: of a
+registration its first id and its number of queries.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from weir.algebra.schema import Catalog, DataType
-from weir.plan.maintenance import Upkeep, shape_name, upkeep_of
+from weir.answer.keeping import Keeping, keeping_of
+from weir.plan.maintenance import Upkeep, upkeep_of
 from weir.plan.registration import Planned, stored_shape
 from weir.runtime.arrived import Groups
 from weir.settings import Settings
@@ -25,6 +28,7 @@ class KeptShape:
     name: str
     text: str
     types: tuple[DataType, ...]
+    fixed: frozenset[str] = frozenset()  # constants that are the same for all of them
     registrations: list[tuple[int, int, int]] = field(default_factory=list)  # first id, count, document
     _groups: Groups | None = None
 
@@ -45,6 +49,20 @@ class KeptShape:
         return np.concatenate([np.empty(0, np.int64), *(np.arange(f, f + n, dtype=np.int64) for f, n in later)])
 
 
+class KeptPlan(NamedTuple):
+    """How a shape is run, and how it is kept."""
+
+    planned: Planned
+    upkeep: Upkeep
+    keeping: Keeping
+    cores: int
+
+    @property
+    def matched(self) -> list[int]:
+        """The cores whose results are found by matching; the others are read off the rows."""
+        return [core for core in range(self.cores) if core not in self.keeping.common]
+
+
 class KeptQueries:
     """All kept queries of the first so many registry documents."""
 
@@ -53,7 +71,7 @@ class KeptQueries:
         self.settings = settings
         self._shapes: dict[str, KeptShape] = {}
         self._upto = 0
-        self._planned: dict[tuple[str, int], tuple[Planned, Upkeep]] = {}
+        self._planned: dict[tuple[str, int], KeptPlan] = {}
 
     def shapes(self, upto: int) -> list[KeptShape]:
         """The shapes of registry documents 0 … upto − 1."""
@@ -61,16 +79,19 @@ class KeptQueries:
             self._shapes, self._upto = {}, 0
         known = len(self.registry.groups(self._upto))
         for group in self.registry.groups(upto)[known:]:
-            if group.is_kept:
-                name = shape_name(group.shape_text, group.types)
-                self._shapes.setdefault(name, KeptShape(name, group.shape_text, group.types)).add(group)
+            if group.kept_as is not None:
+                name = group.kept_as.shape
+                shape = KeptShape(name, group.shape_text, group.types, frozenset(group.kept_as.fixed))
+                self._shapes.setdefault(name, shape).add(group)
         self._upto = upto
         return list(self._shapes.values())
 
-    def planned(self, shape: KeptShape, catalog: Catalog) -> tuple[Planned, Upkeep]:
+    def planned(self, shape: KeptShape, catalog: Catalog) -> KeptPlan:
         """How a shape is run, and how it is kept."""
         key = (shape.name, catalog.changes)
         if key not in self._planned:
             planned = stored_shape(shape.text, shape.types, catalog, self.settings)
-            self._planned[key] = planned, upkeep_of(planned)
+            upkeep, parts = upkeep_of(planned), planned.classified.parts
+            assert parts is not None, "it was registered"
+            self._planned[key] = KeptPlan(planned, upkeep, keeping_of(parts, upkeep, shape.fixed), len(parts.cores))
         return self._planned[key]

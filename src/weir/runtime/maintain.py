@@ -28,9 +28,10 @@ from weir.answer.many_finish import ManyAnswers, finished_many, is_taken, projec
 from weir.answer.outlived import without_outlived
 from weir.answer.row_codes import differences, reordered
 from weir.answer.shown_results import ROW_COLUMN, Constants, Moment, Sources, due_times, shown_now, spans
-from weir.answer.slot_values import Asked
+from weir.answer.slot_values import Asked, SlotValues
 from weir.answer.table_versions import seen_versions, versions_in
-from weir.families.query_parts import columns_of
+from weir.answer.views import qualified
+from weir.families.query_parts import columns_of, condition_of
 from weir.plan.cores import Cores
 from weir.plan.finishes import Finish, Versions, is_ordered
 from weir.runtime import faults
@@ -52,6 +53,7 @@ REPORT_DDL = (
 REPORT = schema_of(REPORT_DDL)
 CAME = "came"  # of a change: whether the row came or went
 DUE = "due us"
+EVERYBODY = np.array([-1], np.int64)  # whose results those of common cores are
 TOO_MANY = "more than {:,} results are in its windows (kept_results_max)"
 Ids = np.ndarray
 
@@ -74,6 +76,17 @@ class ShapeTask:
     again: Ids  # … those of them that were given up before
     is_moved: bool  # whether every answer is to be looked at
     keeping: Keeping  # what is remembered of their results
+    finish: Finish  # with common cores
+
+    @property
+    def matched(self) -> list[int]:
+        """The cores whose results are found by matching."""
+        return [core for core in range(len(self.cores.cores)) if core not in self.keeping.common]
+
+    @property
+    def read_streams(self) -> set[str]:
+        """The streams of common cores, whose results are read off the rows."""
+        return {self.streams[core][0].name for core in self.keeping.common}
 
 
 @dataclass(frozen=True)
@@ -160,8 +173,10 @@ class _Upkeep:
         """Whether nothing came for a shape, nothing of it is due, and none of its queries begins."""
         if shape.is_moved or before.due_us <= self.task.now_us or len(self._mine(shape.new)):
             return False
-        arrived = (self._arrived_on(channel, older=False) for channel in shape.channels)
-        return not any(len(of.of_core(shape.groups, core)[0]) for core, of in enumerate(arrived))
+        if any(self.task.places[name].has_new for name in shape.read_streams):
+            return False
+        arrived = ((core, self._arrived_on(shape.channels[core], older=False)) for core in shape.matched)
+        return not any(len(of.of_core(shape.groups, core)[0]) for core, of in arrived)
 
     def forget(self, name: str, *, is_over: bool) -> None:
         """Forget a shape; unless it is over, what was told of its queries counts when they begin again."""
@@ -185,7 +200,16 @@ class _Upkeep:
         before = self._begun_anew(before, self._mine(shape.again))
         constants = self.writer.rows_of(before.constants, self._constants_of_new(shape, new), gone)
         looked = KnownConstants([self.writer.table(run) for run in constants])
-        came = [self._came(shape, core, gone, looked) for core in range(len(shape.cores.cores))]
+        is_anew = not len(without(without(looked.slots, gone), new))  # nobody was there to keep what is common
+        if is_anew:
+            left = (() if core in shape.keeping.common else of for core, of in enumerate(before.results))
+            before = replace(before, results=tuple(left))
+        came = [
+            self._read(shape, core, looked.of_everybody(), is_anew=is_anew)
+            if core in shape.keeping.common
+            else self._came(shape, core, gone, looked)
+            for core in range(len(shape.cores.cores))
+        ]
         counts = shape.keeping.counts
         if counts is None:
             step = self._by_results(shape, before, came, looked, (new, gone))
@@ -247,7 +271,7 @@ class _Upkeep:
         if not lost.any():
             return step.asked, step.tables
         asked = looked.of(step.asked.slots[~lost])
-        return asked, [t.filter(pa.array(np.isin(t.column(SLOT).to_numpy(), asked.slots))) for t in step.tables]
+        return asked, [_only(t, asked.slots) if SLOT in t.column_names else t for t in step.tables]
 
     def _begun_anew(self, before: ShapeRuns, again: Ids) -> ShapeRuns:
         """Without what is left of queries that were given up and begin again, but for what was told of them."""
@@ -278,16 +302,19 @@ class _Upkeep:
         )
         dues = _due_now(self.writer, before.dues, gone, task.now_us)
         parts = [new, dues.over, *(distinct(found.column(SLOT).to_numpy()) for found in came)]
-        affected = together(*parts, looked.slots if shape.is_moved else new)
+        affected = together(*parts)
+        if shape.is_moved or len(common(affected, EVERYBODY)):
+            affected = looked.slots
         asked = looked.of(without(affected, gone))
         runs = replace(before, results=results)
         if not len(asked.slots):
-            return _Step(runs, asked, (), shape.cores.finish, np.empty(0, np.int64), dues.next_us)
-        tables, next_us, counts = self._shown(shape, results, asked)
-        due = pa.table({SLOT: asked.slots, DUE: next_us})
-        runs = replace(runs, dues=self.writer.newest(before.dues, due, asked.slots, gone))
+            return _Step(runs, asked, (), shape.finish, np.empty(0, np.int64), dues.next_us)
+        tables, next_us, counts = self._shown(shape, results, asked, looked.of_everybody())
+        about = together(EVERYBODY, asked.slots) if shape.keeping.common else asked.slots
+        due = pa.table({SLOT: about, DUE: next_us})
+        runs = replace(runs, dues=self.writer.newest(before.dues, due, about, gone))
         due_us = min(dues.next_us, int(next_us.min()))
-        return _Step(runs, asked, tables, shape.cores.finish, counts, due_us)
+        return _Step(runs, asked, tables, shape.finish, counts, due_us)
 
     def _by_sums(
         self,
@@ -404,6 +431,24 @@ class _Upkeep:
         by_source = tuple(rows[side] for side in shape.sides[core])
         return self._with_columns(query, slot, Sources(query.sources, shape.streams[core], by_source), looked)
 
+    def _read(self, shape: ShapeTask, core: int, everybody: KnownConstants, *, is_anew: bool) -> pa.Table:
+        """What this batch brought for a common core, or all that is there: the rows that its condition lets through."""
+        query = shape.cores.cores[core]
+        (stream,) = shape.streams[core]
+        places = self.task.places[stream.name]
+        rows = places.ids(0 if is_anew else places.new_from)[: None if len(everybody.slots) else 0]
+        condition = condition_of(query)
+        if condition is not None and len(rows):
+            table = self._rows(stream, 0, rows, [condition])
+            values = SlotValues(everybody.of(everybody.slots).constants, self.task.now_us)
+            rows = rows[values.true(qualified(condition), table, np.zeros(len(rows), np.int64))]
+        whose = np.full(len(rows), EVERYBODY[0])
+        found = self._with_columns(query, whose, Sources(query.sources, shape.streams[core], (rows,)), everybody)
+        failed = self.given_up.pop(int(EVERYBODY[0]), None)
+        if failed is not None:
+            raise ValueError(failed)
+        return found
+
     def _arrived_on(self, channel: str, *, older: bool) -> Arrived:
         """What was found on a channel: of the batch's rows, or of older ones for new queries."""
         key = channel, older
@@ -447,34 +492,46 @@ class _Upkeep:
         return taken.rename_columns([f"{source}.{name}" for name in names])
 
     def _shown(
-        self, shape: ShapeTask, results: Sequence[Sequence[Run]], asked: Asked
+        self, shape: ShapeTask, results: Sequence[Sequence[Run]], asked: Asked, everybody: KnownConstants
     ) -> tuple[list[pa.Table], np.ndarray, np.ndarray]:
         """By core the results of some queries that are shown now; when their answers are due again, how many there are.
 
-        The latter two are by query.
+        The latter two are by query; if there are common cores, when all of them are due again comes first.
         """
         tables = []
         next_us = np.full(len(asked.slots), NEVER, np.int64)
+        next_of_all_us = NEVER
         counts = np.zeros(len(asked.slots), np.int64)
         for core, runs in enumerate(results):
-            found = _of_slots([self.writer.table(run) for run in runs], asked.slots)
-            query = shape.cores.cores[core]
-            names = [c.name for c in query.output]
+            is_common = core in shape.keeping.common
+            whose = everybody.of(everybody.slots) if is_common else asked
+            names = [c.name for c in shape.cores.cores[core].output]
+            found = _of_slots([self.writer.table(run) for run in runs], whose.slots)
             if found is None:
-                schema = arrow_schema(query.output).append(pa.field(SLOT, pa.int64()))
-                tables.append(schema.empty_table())
+                schema = arrow_schema(shape.cores.cores[core].output).append(pa.field(SLOT, pa.int64()))
+                tables.append(schema.empty_table().select(names) if is_common else schema.empty_table())
                 continue
-            place = np.searchsorted(asked.slots, found.column(SLOT).to_numpy())
-            about = Sources(query.sources, shape.streams[core], ())
-            moment = Moment(self.files, self.task.now_us, self.task.places)
-            shown = shown_now(found, about, Constants(asked.slots, asked.constants), moment)
-            np.minimum.at(next_us, place, due_times(found, about, moment))
-            rows = found.filter(pa.array(shown))
-            order = pa.array(np.lexsort([rows.column(n).to_numpy() for n in _row_columns(rows)][::-1]))
-            rows = rows.take(order)
+            rows, due = self._shown_of(shape, core, found, whose)
+            if is_common:
+                next_of_all_us = min(next_of_all_us, int(due.min()))
+                counts += rows.num_rows
+                tables.append(rows.select(names))
+                continue
+            np.minimum.at(next_us, np.searchsorted(asked.slots, found.column(SLOT).to_numpy()), due)
             counts += np.bincount(np.searchsorted(asked.slots, rows.column(SLOT).to_numpy()), minlength=len(counts))
             tables.append(rows.select([*names, SLOT]))
+        if shape.keeping.common:
+            next_us = np.concatenate([[next_of_all_us], next_us])
         return tables, next_us, counts
+
+    def _shown_of(self, shape: ShapeTask, core: int, found: pa.Table, whose: Asked) -> tuple[pa.Table, np.ndarray]:
+        """Of some results of a core those that are shown now, in order; and when each of all changes that."""
+        about = Sources(shape.cores.cores[core].sources, shape.streams[core], ())
+        moment = Moment(self.files, self.task.now_us, self.task.places)
+        shown = shown_now(found, about, Constants(whose.slots, whose.constants), moment)
+        rows = found.filter(pa.array(shown))
+        order = pa.array(np.lexsort([rows.column(n).to_numpy() for n in _row_columns(rows)][::-1]))
+        return rows.take(order), due_times(found, about, moment)
 
     def _changed(self, shape: ShapeTask, runs: Sequence[Run], answers: pa.Table, good: Ids, new: Ids) -> Ids:
         """Note what came and went of these queries; the ids of those whose answers are others than before."""
@@ -601,6 +658,11 @@ class KnownConstants:
             return Asked(slots, self.table.drop_columns([SLOT]))
         rows = self.table.take(pa.array(np.searchsorted(self.slots, slots)))
         return Asked(slots, rows.drop_columns([SLOT]))
+
+    def of_everybody(self) -> KnownConstants:
+        """Constants in which all queries agree, as those of one; nobody's if there are no queries."""
+        one = self.table.slice(0, 1)
+        return KnownConstants([one.set_column(0, SLOT, pa.array(EVERYBODY[: one.num_rows]))])
 
     def those_of(self, slots: Ids) -> Asked:
         """The distinct queries among these, which ascend, with theirs."""

@@ -359,7 +359,7 @@ class Run:
             catalog = self._context.catalog_log.read(self._context.state.catalog)
             kept = self._segments.kept
             shapes = {shape.name: shape for shape in kept.shapes(self._context.state.registry)}
-            outputs = {name: list(kept.planned(shapes[name], catalog)[0].query.output) for name in changed}
+            outputs = {name: list(kept.planned(shapes[name], catalog).planned.query.output) for name in changed}
             alerts(alerts_frame(session, self._context, changed, outputs), number)
 
     def _count(self, done: Done, jobs: SparkJobs, batch_ms: float) -> None:

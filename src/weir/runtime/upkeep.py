@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir.algebra.schema import Stream, called, is_changes
-from weir.answer.keeping import keeping_of
+from weir.answer.common_cores import with_common
 from weir.plan.finishes import Versions, inputs_of
 from weir.runtime.loop import Matched, UpkeepReport
 from weir.runtime.maintain import ShapeTask, UpkeepTask
 from weir.runtime.match import NOT_OF_QUERIES, reason_of
 from weir.runtime.older_matches import ATTEMPTS, older_matches
 from weir.runtime.quarantine import WORKER_DIED, culprits
-from weir.store.ascending import common, together, without
+from weir.store.ascending import NONE, common, together, without
 from weir.store.ledger import KeptPart, Quarantine
 from weir.store.range_map import ranges_of
 from weir.store.row_places import RowPlaces
@@ -83,8 +83,8 @@ def maintain(jobs: TaskJobs, matched: Matched) -> UpkeepReport:
 
 
 def _new_cores(shapes: Sequence[ShapeTask]) -> Ids:
-    """The cores of queries that begin, ascending."""
-    cores = [s.groups.cores_of(s.new, len(s.cores.cores)) for s in shapes if len(s.new)]
+    """The cores of queries that begin, ascending, but for those that are read off the rows."""
+    cores = [s.groups.cores_of(s.new, s.matched) for s in shapes if len(s.new)]
     return np.sort(np.concatenate([np.empty(0, np.int64), *cores]))
 
 
@@ -166,6 +166,9 @@ def _is_new(report: dict[str, Any], state: State) -> bool:
 def _is_due(matched: Matched, state: State, wanted: _Wanted) -> bool:
     if matched.files or wanted.given_up or any(len(s.new) or s.is_moved for s in wanted.shapes):
         return True
+    arrived = {file.stream for file in matched.rows}
+    if any(not arrived.isdisjoint(shape.read_streams) for shape in wanted.shapes):
+        return True
     return any(part.due_us <= matched.now_us for part in state.kept.values())
 
 
@@ -176,33 +179,46 @@ def _wanted(jobs: TaskJobs, matched: Matched, shapes: Sequence[KeptShape]) -> _W
     resumed = np.intersect1d(asked_again, state.given_up.ids())
     left = np.setdiff1d(state.given_up.ids(), resumed)
     dropped = registry.dropped(plan.registry)
-    lost = registry.queries_of(matched.not_matched)
     over = np.union1d(left, dropped)
-    gone = np.union1d(over, lost)
     given_up: dict[int, str] = {}
     found, waiting = [], set()
     for shape in shapes:
         ids = shape.groups.ids()
-        given_up |= dict.fromkeys(without(common(ids, np.unique(lost)), over).tolist(), NOT_MATCHED)
-        mine = common(ids, gone)
-        of_shape = _OfShape(mine, common(ids, dropped), without(common(ids, resumed), gone))
-        if len(mine) == len(ids):
-            if len(of_shape.dropped) < len(ids):
-                waiting.add(shape.name)
-            continue
-        new = without(together(shape.since(state.registry), of_shape.again), gone)
+        alive = without(ids, over)
         try:
-            found.append(_shape_task(jobs, matched, shape, of_shape, new))
+            lost = common(_lost(jobs, matched, shape), alive)
+            given_up |= dict.fromkeys(lost.tolist(), NOT_MATCHED)
+            alive = without(alive, lost)
+            gone = without(ids, alive)
+            of_shape = _OfShape(gone, common(ids, dropped), common(resumed, alive))
+            if len(alive):
+                new = common(together(shape.since(state.registry), of_shape.again), alive)
+                found.append(_shape_task(jobs, matched, shape, of_shape, new))
+            elif len(of_shape.dropped) < len(ids):
+                waiting.add(shape.name)
         except NOT_OF_QUERIES:
             raise
         except Exception as error:  # its text cannot be read, say
-            given_up |= dict.fromkeys(without(ids, mine).tolist(), reason_of(error))
+            given_up |= dict.fromkeys(alive.tolist(), reason_of(error))
             waiting.add(shape.name)
-    return _Wanted(tuple(found), frozenset(waiting), given_up, np.setdiff1d(resumed, gone))
+    lost = together(over, np.array(sorted(given_up), np.int64))
+    return _Wanted(tuple(found), frozenset(waiting), given_up, without(resumed, lost))
+
+
+def _lost(jobs: TaskJobs, matched: Matched, shape: KeptShape) -> Ids:
+    """The queries of a shape that have cores which are not matched and cannot be read off the rows, ascending."""
+    lost = common(shape.groups.ids(), np.unique(jobs.context.registry.queries_of(matched.not_matched)))
+    if not len(lost):
+        return lost
+    how = jobs.segments.kept.planned(shape, matched.catalog)
+    found = (shape.groups.queries_of(matched.not_matched, core) for core in how.matched)
+    needed = np.unique(np.concatenate([NONE, *found]))
+    return needed[needed >= 0]
 
 
 def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape, new: Ids) -> ShapeTask:
-    planned, upkeep = jobs.segments.kept.planned(shape, matched.catalog)
+    how = jobs.segments.kept.planned(shape, matched.catalog)
+    planned, upkeep = how.planned, how.upkeep
     if upkeep.refusal is not None:
         raise ValueError(upkeep.refusal)
     parts, seen = planned.classified.parts, planned.classified.seen
@@ -223,7 +239,8 @@ def _shape_task(jobs: TaskJobs, matched: Matched, shape: KeptShape, of: _OfShape
         new,
         of.again,
         bool(upkeep.moved_by & (arrived | timed)),
-        keeping_of(parts, upkeep),
+        how.keeping,
+        with_common(parts.finish, how.keeping.common),
     )
 
 
@@ -269,7 +286,8 @@ def _places(jobs: TaskJobs, matched: Matched, stream: Stream) -> RowPlaces:
     paths = (*kept.paths, *(file.path for file in new))
     first = np.concatenate([kept.first_row, np.array([f.first_row for f in new], np.int64)])
     end = first + np.concatenate([kept.count, np.array([f.count for f in new], np.int64)])
-    places = RowPlaces(stream, paths, first, end)
+    new_from = min((f.first_row for f in new), default=int(end[-1]) if len(end) else 0)
+    places = RowPlaces(stream, paths, first, end, new_from)
     if not is_changes(stream.name) or not paths:
         return places
     table = matched.catalog.tables[called(stream.name).lower()]

@@ -25,7 +25,7 @@ from weir.store.files import Files, unique
 from weir.store.folds import folds
 
 FORMAT = 3  # of a definition
-FOLDER_FORMAT = 8  # of everything in the folder together: a reader refuses any other
+FOLDER_FORMAT = 9  # of everything in the folder together: a reader refuses any other
 WEIR = "weir.json"
 CLOCKS = ("event", "arrival")
 NO_WEIR = "weir.open(…) makes one, and so does `weir stream FOLDER NAME COLUMNS --time …`"

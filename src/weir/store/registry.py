@@ -28,6 +28,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,13 @@ Ids = npt.NDArray[np.int64]
 _RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
 
 
+class KeptAs(NamedTuple):
+    """With which queries the answers of a group are maintained."""
+
+    shape: str  # what all of these are called together
+    fixed: tuple[str, ...] = ()  # constants that are the same for all of them, and make cores of them the same
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRef:
     """One group of registrations of one shape: queries first_id … first_id + count − 1."""
@@ -59,7 +67,12 @@ class GroupRef:
     families: tuple[str, ...]  # by core, the form of query that it is
     channels: tuple[str, ...]  # by core, the streams of its sides: trade~weather
     catalog: int  # how many catalog documents there were when it was registered
-    is_kept: bool = False  # whether the answers are maintained as rows come
+    kept_as: KeptAs | None = None  # if the answers are maintained as rows come
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the answers are maintained."""
+        return self.kept_as is not None
 
     @property
     def cores(self) -> int:
@@ -109,9 +122,9 @@ class Registry:
         channels: Sequence[str],
         catalog: int,
         *,
-        kept: bool = False,
+        kept_as: KeptAs | None = None,
     ) -> GroupRef:
-        """Add one query for each row of `constants`, its answers `kept` or not; durable when it returns.
+        """Add one query for each row of `constants`; durable when it returns.
 
         Its columns are c0, c1, … as `types` says. A shape without constants has one column of any name and
         type, since a table without columns has no rows either.
@@ -128,7 +141,7 @@ class Registry:
             "channels": list(channels),
             "catalog": catalog,
             "count": constants.num_rows,
-            "kept": kept,
+            "kept": kept_as,
         }
         number = self._append(about, constants)
         return self._groups[bisect_left(self._group_numbers, number)]
@@ -334,7 +347,7 @@ class Registry:
                         tuple(about["families"]),
                         tuple(about["channels"]),
                         about["catalog"],
-                        about["kept"],
+                        _kept_as(about["kept"]),
                     )
                 )
             elif about["kind"] == "drop":
@@ -389,7 +402,7 @@ class Registry:
                 "catalog": pa.array([g.catalog for g in groups], pa.int64()),
                 "shape": pa.array([shape_at[g.shape_text] for g in groups], pa.int32()),
                 "kind": pa.array([kind_at[(g.types, g.families, g.channels)] for g in groups], pa.int32()),
-                "kept": pa.array([g.is_kept for g in groups], pa.bool_()),
+                "kept": pa.array([json.dumps(g.kept_as) for g in groups], pa.string()),
             }
         )
         drops = pa.table({"id": self._dropped, "number": self._drop_numbers})
@@ -412,7 +425,8 @@ class Registry:
         for at, count, catalog, shape, kind, kept in zip(*columns.values(), strict=True):
             types, families, channels = kinds[kind]
             text = about["shapes"][shape]
-            self._add_group(GroupRef(at, self._first_id(), count, text, types, families, channels, catalog, kept))
+            kept_as = _kept_as(json.loads(kept))
+            self._add_group(GroupRef(at, self._first_id(), count, text, types, families, channels, catalog, kept_as))
         drops = from_ipc(parts[2], "a cache")
         self._dropped = drops["id"].to_numpy()
         self._drop_numbers = drops["number"].to_numpy()
@@ -421,6 +435,10 @@ class Registry:
         self._head = about["head"]
         self._count = number
         return True
+
+
+def _kept_as(said: Any) -> KeptAs | None:
+    return None if said is None else KeptAs(said[0], tuple(said[1]))
 
 
 def path_of(number: int) -> str:

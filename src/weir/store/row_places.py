@@ -22,12 +22,23 @@ class RowPlaces:
     paths: tuple[str, ...]
     first_rows: np.ndarray  # int64[files]
     end_rows: np.ndarray  # int64[files]
+    new_from: int = 0  # the first row of the batch, or where it would be
     lifetimes: str | None = None  # of a table's changes: the file that says how long each holds, as of the batch
 
     @property
     def columns(self) -> list[Column]:
         """The columns that users have given it."""
         return [c for c in self.stream.columns if c.name not in (CHANGE_DELETES, CHANGE_TIME)]
+
+    @property
+    def has_new(self) -> bool:
+        """Whether the batch brought rows."""
+        return bool(len(self.end_rows)) and int(self.end_rows[-1]) > self.new_from
+
+    def ids(self, first: int = 0) -> np.ndarray:
+        """The rows that are there, from an id on, ascending."""
+        ranges = zip(self.first_rows.tolist(), self.end_rows.tolist(), strict=True)
+        return np.concatenate([np.empty(0, np.int64), *(np.arange(max(a, first), b) for a, b in ranges if b > first)])
 
     def take(
         self, files: Files, rows: np.ndarray, opened: dict[str, pa.Table], names: Sequence[str] | None = None
