@@ -25,14 +25,16 @@ from weir.algebra.schema import BIGINT, INTERVAL, NULL, TIMESTAMP, Catalog, Colu
 from weir.errors import did_you_mean
 from weir.settings import Settings
 from weir.sql import types
-from weir.sql.expressions import Expressions, Stretch
+from weir.sql.expressions import Expressions
 from weir.sql.from_clause import FromClause, columns_named
 from weir.sql.generators import generator, is_generator
 from weir.sql.grouping_sets import Keys, expanded, is_grouping, keys_of
+from weir.sql.language import LANGUAGE
 from weir.sql.parse import Parsed, parse
 from weir.sql.position import refuse
 from weir.sql.refusals import REFUSED_CLAUSES
 from weir.sql.scope import NameFaultError, Scope, Source
+from weir.sql.stretches import Stretch
 from weir.sql.time_windows import calls_in, is_session, time_window
 from weir.sql.types import TAKE_A_PART
 from weir.sql.windows import Edge, WindowClause
@@ -78,7 +80,7 @@ class _Lowering:
         self.deep = 0  # names of WITH and views that are being written out
         self.named: Mapping[str, _With] = {}
         starts = dict(zip(parsed.params, parsed.param_starts, strict=True))
-        self.expressions = Expressions(parsed.text, starts, param_types, parsed.depth_max, parsed.lists)
+        self.expressions = Expressions(LANGUAGE, parsed.text, starts, param_types, parsed.depth_max, parsed.lists)
         self.expressions.subquery = self._subquery
         self.fail = self.expressions.fail
 
