@@ -11,7 +11,8 @@ import pytest
 
 import weir
 from weir.errors import RegisterError
-from weir.sql.lower import NAMES_DEEP_MAX, SOURCES_MAX
+from weir.sql.lower import NAMES_DEEP_MAX
+from weir.sql.sources import SOURCES_MAX
 from weir.testing.direct import DirectWeir
 
 START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)

@@ -1,6 +1,6 @@
 """What a row of the table of scalar functions says: its names, what it takes, and what type comes out.
 
-Arguments are brought to the types that a function takes before anything is evaluated (`weir.sql.expressions`): those
+Arguments are brought to the types that a function takes before anything is evaluated (`weir.sql.arguments`): those
 that stand for one another (`VALUE`: the branches of CASE, the arguments of coalesce) have one type; a number that
 stands where a text is taken becomes a text, as in Spark. A function of a NULL is NULL, and neither `value` nor the
 evaluation of columns sees it, unless the row says `sees_nulls`.

@@ -1,7 +1,8 @@
 """How deep a text nests, and room on the stack for it.
 
 Depth is counted on tokens, before anything recursive sees them: open parentheses and brackets, plus the run of
-prefix operators (NOT, -, +, ~) in front of the current word, plus open CASEs. Long flat chains do not nest.
+prefix operators (NOT, -, +, ~) in front of the current word, plus open CASEs. Long flat chains do not nest there, but
+those of other operators than AND and OR are deep trees: `node_below` measures these with a loop.
 
 Python's default limit of 1,000 frames allows sqlglot about 40 levels. A deeper text is parsed in a thread with
 a large stack of its own while the limit is raised, so that the caller's stack is never at risk.
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 T = TypeVar("T")
@@ -53,6 +55,21 @@ def nesting(tokens: Iterable[Token]) -> tuple[int, Token]:
         before = kind
     assert where is not None, "an empty text has no nesting"
     return deepest, where
+
+
+def node_below(tree: exp.Expr, levels_max: int) -> exp.Expr | None:
+    """A node more than so many levels below the top of a tree, if there is one; a chain of AND or OR is one level."""
+    stack: list[tuple[exp.Expr, int]] = [(tree, 0)]
+    while stack:
+        node, level = stack.pop()
+        if level > levels_max:
+            return node
+        for child in node.iter_expressions():
+            flat = isinstance(node, (exp.Paren, exp.Subquery, exp.Alias)) or (
+                isinstance(node, (exp.And, exp.Or)) and type(child) in (type(node), exp.Paren)
+            )
+            stack.append((child, level + (0 if flat else 1)))
+    return None
 
 
 def with_room(work: Callable[[], T], frames: int) -> T:

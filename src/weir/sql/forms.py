@@ -8,7 +8,6 @@ conditions; none has an evaluation of its own. The time of the answer, `current_
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -20,13 +19,14 @@ from weir.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP
 from weir.algebra.time_functions import PARTS
 from weir.errors import did_you_mean
 from weir.sql import types
-
-if TYPE_CHECKING:
-    from weir.sql.expressions import Expressions
+from weir.sql.arguments import call, text_operand
+from weir.sql.arithmetic import calculation, negation
+from weir.sql.casts import cast
+from weir.sql.conditions import aligned, like
+from weir.sql.expressions import Expressions, Methods
 
 Arguments = Sequence[exp.Expr]
-Form = Callable[["Expressions", Arguments, exp.Expr, DataType | None], Expression]
-Syntax = Callable[["Expressions", exp.Expr, DataType | None], Expression]
+Form = Callable[[Expressions, Arguments, exp.Expr, DataType | None], Expression]
 
 NOW = nodes.NOW
 _SECONDS_PATTERN = "yyyy-MM-dd HH:mm:ss"
@@ -65,7 +65,7 @@ def _counted(e: Expressions, args: Arguments, node: exp.Expr, least: int, most: 
 
 
 def _called(e: Expressions, name: str, args: Sequence[exp.Expr | Expression], node: exp.Expr) -> Expression:
-    return e.call(SIGNATURES[name], args, node, None)
+    return call(e, SIGNATURES[name], args, node, None)
 
 
 # Called by name.
@@ -94,7 +94,7 @@ def _typeof(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None)
 def _renamed(name: str, least: int, most: int | None = None) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
         _counted(e, args, node, least, most)
-        return e.call(SIGNATURES[name], args, node, wanted)
+        return call(e, SIGNATURES[name], args, node, wanted)
 
     return form
 
@@ -102,14 +102,14 @@ def _renamed(name: str, least: int, most: int | None = None) -> Form:
 def _operator(op: str) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
         _counted(e, args, node, 2)
-        return e.calculation(op, args[0], args[1], wanted)
+        return calculation(e, op, args[0], args[1], wanted)
 
     return form
 
 
 def _negative(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
     _counted(e, args, node, 1)
-    return e.negation(args[0], wanted)
+    return negation(e, args[0], wanted)
 
 
 def _positive(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
@@ -128,13 +128,13 @@ def _null_test(negated: bool) -> Form:
 
 def _nvl2(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
     _counted(e, args, node, 3)
-    return e.call(SIGNATURES["case"], [Not(IsNull(e.typed(args[0], BOOLEAN))), args[1], args[2]], node, wanted)
+    return call(e, SIGNATURES["case"], [Not(IsNull(e.typed(args[0], BOOLEAN))), args[1], args[2]], node, wanted)
 
 
 def _zero(name: str) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
         _counted(e, args, node, 1)
-        return e.call(SIGNATURES[name], [args[0], Literal(0, BIGINT)], node, wanted)
+        return call(e, SIGNATURES[name], [args[0], Literal(0, BIGINT)], node, wanted)
 
     return form
 
@@ -150,7 +150,7 @@ def _decode(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | 
     for met, value in zip(pairs[::2], pairs[1::2], strict=False):
         parts += [_called(e, "equal_null", [args[0], met], node), value]
     parts.append(args[-1] if len(args) % 2 == 0 else None)
-    return e.call(SIGNATURES["case"], parts, node, wanted)
+    return call(e, SIGNATURES["case"], parts, node, wanted)
 
 
 def _log(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None) -> Expression:
@@ -189,7 +189,7 @@ def _today(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None) 
 def _cast_to(name: str) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None) -> Expression:
         _counted(e, args, node, 1)
-        return e.cast(args[0], types.named({"STRING": "TEXT"}.get(name.upper(), name.upper()), []), node)
+        return cast(e, args[0], types.named({"STRING": "TEXT"}.get(name.upper(), name.upper()), []), node)
 
     return form
 
@@ -200,7 +200,7 @@ def _read_time(type_: DataType) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None) -> Expression:
         _counted(e, args, node, 1, 2)
         if len(args) == 1:
-            return e.cast(args[0], type_, node)
+            return cast(e, args[0], type_, node)
         arg = e.typed(args[0], STRING)
         if arg.type.kind in types.TIMES:
             return arg if arg.type == type_ else fold_one(Cast(arg, type_))
@@ -265,7 +265,7 @@ def _make_interval(e: Expressions, args: Arguments, node: exp.Expr, _: DataType 
         if not (isinstance(arg, exp.Literal) and arg.name == "0"):
             raise e.fail("an interval of years or months has no fixed length", arg, "write 0 there, or use add_months")
     rest = [*args[2:], *[exp.Literal.number(0)] * (7 - max(len(args), 2))]
-    week = e.calculation("*", rest[0], exp.Literal.number(7), None)
+    week = calculation(e, "*", rest[0], exp.Literal.number(7), None)
     left, right, type_ = types.arithmetic("+", e.typed(rest[1], BIGINT), fold_one(week))
     return _called(e, "make_dt_interval", [fold_one(Arithmetic("+", left, right, type_)), *rest[2:]], node)
 
@@ -322,7 +322,7 @@ def _liked(
 ) -> Expression:
     """LIKE with another escape character, or of both sides in lower case: the pattern is a constant of the text."""
     if escape is None and not ignores_case:
-        return e.like(text, pattern, node)
+        return like(e, text, pattern, node)
     wanted = e.lower(pattern, STRING)
     if not isinstance(wanted, Literal) or not isinstance(wanted.value, str):
         what = "ILIKE" if ignores_case else "LIKE with ESCAPE"
@@ -336,7 +336,7 @@ def _liked(
         if escaped is None:
             raise e.fail(f"'{mark.value}' stands before %, _ or itself only", pattern, "double it")
         words = escaped
-    arg = _called(e, "lower", [text], node) if ignores_case else e.text_operand(text, "LIKE", node)
+    arg = _called(e, "lower", [text], node) if ignores_case else text_operand(e, text, "LIKE", node)
     return fold_one(Like(arg, Literal(words.lower() if ignores_case else words, STRING)))
 
 
@@ -381,7 +381,7 @@ def _bit_not(e: Expressions, node: exp.Expr, _: DataType | None) -> Expression:
 
 def _null_safe(e: Expressions, node: exp.Expr, _: DataType | None) -> Expression:
     """a <=> b: written out where both sides are plain, so that an index can use it."""
-    left, right = e.aligned(node.this, node.expression)
+    left, right = aligned(e, node.this, node.expression)
     found: Expression
     if all(isinstance(side, (ColumnRef, Literal, Param)) for side in (left, right)):
         equal = nodes.Comparison("=", left, right)
@@ -438,7 +438,7 @@ FORMS: dict[str, Form] = {
     "ilike": _like_form(True),
 }
 
-SYNTAX: dict[type[exp.Expr], Syntax] = {
+SYNTAX: Methods = {
     exp.Extract: _extract,
     exp.Trim: _trim,
     exp.Overlay: _overlay,

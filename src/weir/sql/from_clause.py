@@ -7,7 +7,6 @@ their texts are lowered where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -18,7 +17,6 @@ from weir.algebra.array_functions import GENERATORS
 from weir.algebra.nodes import Aggregate, Derived, Expression, Node, WindowCall, nearest_of, walk
 from weir.algebra.rebuild import subqueries
 from weir.algebra.schema import Column
-from weir.errors import RegisterError
 from weir.sql import types
 from weir.sql.expressions import Expressions
 from weir.sql.scope import Answer, NameFaultError, Scope, Source
@@ -55,19 +53,15 @@ NEAREST = frozenset({"asof", "asof left"})
 
 
 class Surroundings(Protocol):
-    """What FROM asks of the lowering of the whole query."""
+    """What a SELECT, and its FROM, asks of the lowering of the whole query."""
 
     expressions: Expressions
-    fail: Callable[..., RegisterError]
-
-    def only(self, node: exp.Expr, allowed: set[str]) -> None:
-        """Refuse every clause of a node that is not on the list."""
 
     def relation(self, node: exp.Table) -> Source | None:
-        """The stream, table or view that a name in FROM means; None: it is a name of WITH."""
+        """The stream or table that a name in FROM means; None: it is a name of WITH, or a view."""
 
     def answer(self, node: exp.Expr, outer: Scope | None) -> tuple[Node, tuple[Column, ...]]:
-        """A query in FROM, or the query of WITH that a name means."""
+        """A query in FROM, or the one that a name of WITH or of a view means."""
 
     def number(self) -> int:
         """A new source's number."""
@@ -95,7 +89,8 @@ class FromClause:
         self.around = around
         self.scope = scope
         self.lefts: list[Scope] = []  # the left sides of joins whose right sides are being read, outermost first
-        self.fail = around.fail
+        self.expressions = around.expressions
+        self.fail = around.expressions.fail
 
     def lower(self, node: exp.Select) -> tuple[tuple[Node, ...], list[Expression]]:
         """The inputs of the query, which are joined by the conditions and by WHERE."""
@@ -117,7 +112,7 @@ class FromClause:
                 join.this,
                 "joins are INNER, LEFT, RIGHT, FULL, SEMI, ANTI, CROSS, and NATURAL ones",
             )
-        self.around.only(join, {"this", "on", "using", "kind", "method", "side", "match_condition"})
+        self.expressions.only(join, {"this", "on", "using", "kind", "method", "side", "match_condition"})
         left = self.scope.take()
         self.lefts.append(left)
         node = self._source(join.this)
@@ -152,8 +147,8 @@ class FromClause:
             using = [exp.to_identifier(name) for name in shared]
         found: list[Expression] = []
         if on is not None and not (isinstance(on, exp.Boolean) and on.this is True and not on.meta):
-            condition = self.around.expressions.condition(on, "ON")
-            self.refuse_aggregates(condition, on, "ON")
+            condition = self.expressions.condition(on, "ON")
+            refuse_aggregates(self.expressions, condition, on, "ON")
             if kind != "inner" and next(subqueries(condition), None) is not None:
                 raise self.fail("a subquery in ON of an outer join is not part of the language", on, "use WHERE")
             found.append(condition)
@@ -162,7 +157,7 @@ class FromClause:
             self.scope.merge([name.name for name in using], left, right, kind)
         match = join.args.get("match_condition")
         if match is not None:
-            found.append(self.around.expressions.condition(match, "MATCH_CONDITION"))
+            found.append(self.expressions.condition(match, "MATCH_CONDITION"))
         return found
 
     def _check_nearest(self, conditions: list[Expression], before: set[int], join: exp.Join) -> None:
@@ -173,17 +168,6 @@ class FromClause:
                 join.this,
                 "write ON a.key = b.key AND a.ts >= b.ts",
             )
-
-    def refuse_aggregates(self, e: Expression, at: exp.Expr, clause: str) -> None:
-        """No aggregate and no window function may stand in a condition over rows."""
-        for part in walk(e):
-            if isinstance(part, (Aggregate, WindowCall)):
-                hint = "use HAVING for conditions on groups"
-                if isinstance(part, WindowCall):
-                    hint = "put the query into FROM, and the condition around it"
-                name = part.function
-                node = next((f for f in at.find_all(exp.Anonymous) if f.name.lower() == name), at)
-                raise self.fail(f"{name}() cannot be used in {clause}", node, hint)
 
     def _using(self, name: exp.Identifier, kind: str, join: exp.Join, left: Scope, right: Scope) -> Expression:
         column = name.name
@@ -216,7 +200,7 @@ class FromClause:
                 node,
                 "name streams, tables and views, or write a query in parentheses",
             )
-        self.around.only(node, {"this", "alias", "joins", "pivots"})
+        self.expressions.only(node, {"this", "alias", "joins", "pivots"})
         if node.args.get("pivots"):
             raise self.fail("PIVOT is not part of the language", node, "use GROUP BY with FILTER")
         if not isinstance(node.this, exp.Identifier):
@@ -226,7 +210,7 @@ class FromClause:
             return self._derived(node, node.args.get("alias"), node)
         alias = node.args.get("alias")
         if alias is not None:
-            self.around.only(alias, {"this", "columns"})
+            self.expressions.only(alias, {"this", "columns"})
             if alias.args.get("columns"):
                 raise self.fail(
                     "names for the columns of a stream are not part of the language",
@@ -245,7 +229,7 @@ class FromClause:
 
     def _view(self, node: exp.Lateral) -> Node:
         """LATERAL VIEW explode(x) t AS y is LATERAL (SELECT explode(x) AS y) t."""
-        self.around.only(node, {"this", "alias", "view", "outer"})
+        self.expressions.only(node, {"this", "alias", "view", "outer"})
         call, alias = node.this, node.args.get("alias")
         names = list(alias.args.get("columns") or []) if alias is not None else []
         if not isinstance(call, exp.Anonymous) or call.name.lower() not in GENERATORS or len(names) > 1:
@@ -259,7 +243,7 @@ class FromClause:
 
     def _lateral(self, node: exp.Lateral) -> Node:
         """A query that may look at the sources before it."""
-        self.around.only(node, {"this", "alias"})
+        self.expressions.only(node, {"this", "alias"})
         if not isinstance(node.this, exp.Subquery):
             raise self.fail("LATERAL takes a query in parentheses", node, "write LATERAL (SELECT …)")
         beside = replace(self.lefts[-1], outer=self.scope.outer) if self.lefts else self.scope
@@ -268,11 +252,11 @@ class FromClause:
     def _derived(self, node: exp.Expr, alias: exp.Expr | None, at: exp.Expr, beside: Scope | None = None) -> Node:
         """A query in FROM; one that is lateral has the sources `beside` it around."""
         if isinstance(node, exp.Table):
-            self.around.only(node, {"this", "alias", "joins"})
+            self.expressions.only(node, {"this", "alias", "joins"})
         child, columns = self.around.answer(node, beside or self.scope.outer)
         names: list[exp.Identifier] = []
         if alias is not None:
-            self.around.only(alias, {"this", "columns"})
+            self.expressions.only(alias, {"this", "columns"})
             names = alias.args.get("columns") or []
         if names:
             columns = self._renamed(columns, names, at)
@@ -292,12 +276,24 @@ class FromClause:
 
     def _nested(self, node: exp.Subquery) -> Node:
         """(a JOIN b ON …), whose sources are seen from outside."""
-        self.around.only(node, {"this", "joins"})
+        self.expressions.only(node, {"this", "joins"})
         first = node.this
         joined = _Joined([self._source(first)])
         for join in first.args.get("joins") or []:
             self._join(joined, join)
         return joined.node
+
+
+def refuse_aggregates(expressions: Expressions, e: Expression, at: exp.Expr, clause: str) -> None:
+    """No aggregate and no window function may stand in a condition over rows."""
+    for part in walk(e):
+        if isinstance(part, (Aggregate, WindowCall)):
+            hint = "use HAVING for conditions on groups"
+            if isinstance(part, WindowCall):
+                hint = "put the query into FROM, and the condition around it"
+            name = part.function
+            node = next((f for f in at.find_all(exp.Anonymous) if f.name.lower() == name), at)
+            raise expressions.fail(f"{name}() cannot be used in {clause}", node, hint)
 
 
 def _holds_sources(node: exp.Subquery) -> bool:
@@ -315,16 +311,3 @@ def _taken_apart(node: Node) -> tuple[tuple[Node, ...], tuple[Expression, ...]]:
     if isinstance(node, nodes.Select):
         return (node.child,), (node.predicate,)
     return (node,), ()
-
-
-def columns_named(node: Node) -> tuple[Column, ...]:
-    """The columns of an answer, by name and type."""
-    if isinstance(node, (nodes.Project, nodes.GroupBy)):
-        return tuple(Column(name, e.type) for name, e in node.columns)
-    if isinstance(node, nodes.Distinct):
-        return columns_named(node.child)
-    if isinstance(node, nodes.Ordered):
-        shown = columns_named(node.child)
-        return shown[: len(shown) - node.hidden]
-    assert isinstance(node, nodes.SetOperation), "an answer is made by these"
-    return columns_named(node.left)

@@ -20,8 +20,9 @@ from weir.algebra import nodes
 from weir.algebra.nodes import Aggregate, Call, ColumnRef, Comparison, Derived, Expression, Literal, Node
 from weir.algebra.rebuild import map_expressions
 from weir.algebra.schema import BIGINT, TINYINT, Column
-from weir.sql.expressions import GROUPING, Expressions
+from weir.sql.expressions import Expressions, bare
 
+GROUPING = ("grouping", "grouping_id")  # functions of the keys that a set leaves out
 SETS_MAX = 4_096
 KEYS_MAX = 60  # whose bits are a bigint
 _SET, _BITS = "set", "bits"
@@ -114,8 +115,7 @@ def _of_sets(expressions: Expressions, part: exp.Expr) -> list[_Set]:
 
 def _together(node: exp.Expr) -> _Set:
     """(a, b), a or ()."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     return tuple(node.expressions) if isinstance(node, exp.Tuple) else (node,)
 
 
@@ -176,8 +176,17 @@ def _groupings(e: Expression) -> list[Aggregate]:
     return [part for part in nodes.walk(e) if is_grouping(part) and isinstance(part, Aggregate)]
 
 
+def grouping_call(expressions: Expressions, node: exp.Expr) -> Expression:
+    """grouping(x) or grouping_id(…), which stand for themselves until the sets of GROUP BY are known."""
+    name = node.name.lower()
+    if name == "grouping" and len(node.expressions) != 1:
+        raise expressions.fail(f"grouping() takes 1 argument, got {len(node.expressions)}", node)
+    args = tuple(expressions.value(arg) for arg in node.expressions)
+    return Aggregate(name, args, False, TINYINT if name == "grouping" else BIGINT)
+
+
 def is_grouping(e: Expression) -> bool:
-    """Whether it is grouping(x) or grouping_id(…), which stand for themselves until the sets are known."""
+    """Whether it is what `grouping_call` makes."""
     return isinstance(e, Aggregate) and e.function in GROUPING
 
 

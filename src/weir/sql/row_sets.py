@@ -1,4 +1,4 @@
-"""Expressions over several rows → algebra: aggregates, window functions and subqueries.
+"""Expressions over several rows → algebra: aggregates and window functions.
 
 sqlglot leaves the names of these functions as they are written (sql/parse.py), so errors have the user's own words.
 FILTER, WITHIN GROUP, IGNORE NULLS and OVER stand around the call, in this order from inside out.
@@ -10,7 +10,6 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -31,21 +30,15 @@ from weir.algebra.nodes import (
     Frame,
     IsNull,
     Literal,
-    Ordered,
-    Param,
     Scan,
-    Subquery,
     WindowCall,
     walk,
 )
-from weir.algebra.schema import BIGINT, BOOLEAN, DOUBLE, TINYINT, Column, DataType, Kind, Stream
+from weir.algebra.schema import BIGINT, DOUBLE, DataType, Kind, Stream
 from weir.sql import types
+from weir.sql.expressions import Expressions, Methods
 from weir.sql.literals import UNITS_US
 
-if TYPE_CHECKING:
-    from weir.sql.expressions import Expressions
-
-Method = Callable[[exp.Expr, "DataType | None"], Expression]
 _DISTANCE_MAX = 1 << 40
 _SPREADS = ("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis")
 _OF_NUMBERS = frozenset({"sum", "avg", *_SPREADS, "corr", "covar_samp", "covar_pop", "median", "percentile"})
@@ -57,20 +50,6 @@ _ZEROS: dict[Kind, object] = {
     Kind.BOOLEAN: False,
     Kind.DATE: dt.date(1970, 1, 1),
 }  # what stands for NULL beside the knowledge that it is one
-
-
-def row_set_methods(e: Expressions) -> dict[type[exp.Expr], Method]:
-    """How the nodes that stand around such a call, and subqueries, are lowered."""
-    return {
-        exp.Filter: lambda node, _: _unwrapped(e, node),
-        exp.WithinGroup: lambda node, _: _unwrapped(e, node),
-        exp.IgnoreNulls: lambda node, _: _unwrapped(e, node),
-        exp.RespectNulls: lambda node, _: _unwrapped(e, node),
-        exp.Window: lambda node, _: _over(e, node),
-        exp.Subquery: lambda node, _: _scalar(e, node),
-        exp.Exists: lambda node, _: _exists(e, node),
-        exp.Any: lambda node, _: _any(e, node),
-    }
 
 
 @dataclass
@@ -102,7 +81,7 @@ def _unwrap(e: Expressions, node: exp.Expr) -> _Around:
     return found
 
 
-def _unwrapped(e: Expressions, node: exp.Expr) -> Expression:
+def _unwrapped(e: Expressions, node: exp.Expr, _: DataType | None) -> Expression:
     around = _unwrap(e, node)
     if around.call.name.lower() not in AGGREGATE_NAMES:
         if around.call.name.lower() in WINDOW_NAMES:
@@ -117,7 +96,7 @@ def aggregate(e: Expressions, node: exp.Expr) -> Expression:
     return _aggregated(e, _Around(node))
 
 
-def _any(e: Expressions, node: exp.Expr) -> Expression:
+def _any(e: Expressions, node: exp.Expr, _: DataType | None) -> Expression:
     """any(condition), for which sqlglot has a node of its own."""
     if not isinstance(node.this, exp.Paren):
         raise e.refused(node)
@@ -236,15 +215,6 @@ def _as_numbers(function: Aggregation, args: tuple[Expression, ...]) -> tuple[Ex
     return tuple(Cast(arg, DOUBLE) if arg.type.kind is Kind.STRING else arg for arg in args)
 
 
-def grouping_call(e: Expressions, node: exp.Expr) -> Expression:
-    """grouping(x) or grouping_id(…), which stand for themselves until the sets of GROUP BY are known."""
-    name = node.name.lower()
-    if name == "grouping" and len(node.expressions) != 1:
-        raise e.fail(f"grouping() takes 1 argument, got {len(node.expressions)}", node)
-    args = tuple(e.value(arg) for arg in node.expressions)
-    return Aggregate(name, args, False, TINYINT if name == "grouping" else BIGINT)
-
-
 def _is_star(node: exp.Expr) -> bool:
     return isinstance(node, exp.Star) and not any(node.args.values())
 
@@ -328,10 +298,20 @@ def _order(e: Expressions, node: exp.Expr | None) -> tuple[tuple[Expression, ...
     return tuple(keys), tuple(directions)
 
 
+def _ordered_by_time(e: Expressions, found: Aggregate) -> Aggregate:
+    """first, last and the like see rows in the order of time where no other is said."""
+    source = e.scope.sources[0] if e.scope.sources else None
+    if found.order or source is None or not isinstance(source.relation, Stream) or not isinstance(source.scan, Scan):
+        return found
+    time = source.relation.column(source.relation.time)
+    assert time is not None
+    return replace(found, order=(source.ref(time),), directions=(Direction(False, True),))
+
+
 # Window functions.
 
 
-def _over(e: Expressions, node: exp.Expr) -> Expression:
+def _over(e: Expressions, node: exp.Expr, _: DataType | None) -> Expression:
     assert isinstance(node, exp.Window)
     around = _unwrap(e, node.this)
     said = around.call.name.lower()
@@ -474,58 +454,8 @@ def _edge(e: Expressions, spec: exp.Expr, which: str, unit: str, order: Sequence
     return -distance if side == "PRECEDING" else distance
 
 
-# Subqueries.
-
-
-def _scalar(e: Expressions, node: exp.Expr) -> Expression:
-    query, output = e.subquery(node)
-    _one_column(e, output, node)
-    return Subquery("scalar", query, (), output[0].type)
-
-
-def _one_column(e: Expressions, output: Sequence[Column], node: exp.Expr) -> None:
-    if len(output) != 1:
-        raise e.fail(f"a subquery that stands for a value has one column, this one has {len(output)}", node)
-
-
-def _exists(e: Expressions, node: exp.Expr) -> Expression:
-    inner = node.this
-    if not isinstance(inner, (exp.Select, exp.SetOperation, exp.Subquery)):
-        raise e.refused(node)
-    query, _ = e.subquery(inner)
-    if isinstance(query, Ordered) and query.offset is None and _is_positive(query.limit):
-        query = query.child  # whether there is a row does not depend on how many are shown
-    return Subquery("exists", query, (), BOOLEAN)
-
-
-def _is_positive(limit: Literal | Param | None) -> bool:
-    return limit is None or (isinstance(limit, Literal) and isinstance(limit.value, int) and limit.value > 0)
-
-
-def in_query(e: Expressions, node: exp.Expr) -> Expression:
-    """x IN (SELECT …), (x, y) IN (SELECT …)."""
-    arg: exp.Expr = node.this
-    while isinstance(arg, exp.Paren):
-        arg = arg.this
-    given = arg.expressions if isinstance(arg, exp.Tuple) else [arg]
-    query, output = e.subquery(node.args["query"])
-    if len(given) == 1:
-        _one_column(e, output, node.args["query"])
-    if len(output) != len(given):
-        raise e.fail(f"IN compares {len(given)} values with a subquery of {len(output)} columns", node.args["query"])
-    args: list[Expression] = []
-    for part, column in zip(given, output, strict=True):
-        left = e.lower(part, column.type)
-        aligned, _ = types.align(left, ColumnRef(-1, column.name, column.type))
-        args.append(aligned)
-    return Subquery("in", query, tuple(args), BOOLEAN)
-
-
-def _ordered_by_time(e: Expressions, found: Aggregate) -> Aggregate:
-    """first, last and the like see rows in the order of time where no other is said."""
-    source = e.scope.sources[0] if e.scope.sources else None
-    if found.order or source is None or not isinstance(source.relation, Stream) or not isinstance(source.scan, Scan):
-        return found
-    time = source.relation.column(source.relation.time)
-    assert time is not None
-    return replace(found, order=(source.ref(time),), directions=(Direction(False, True),))
+ROW_SETS: Methods = {
+    **dict.fromkeys((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), _unwrapped),
+    exp.Window: _over,
+    exp.Any: _any,
+}

@@ -16,7 +16,8 @@ from sqlglot import exp
 from weir.algebra import nodes
 from weir.algebra.nodes import Expression, Literal, Node
 from weir.algebra.schema import BIGINT, INTERVAL, TIMESTAMP, Column, DataType, Kind
-from weir.sql.expressions import STRETCHES, Expressions
+from weir.sql.expressions import Expressions
+from weir.sql.stretches import STRETCHES
 
 STRETCHES_MAX = 1_000  # that a row may be in
 _NUMBER = "stretch"
