@@ -12,7 +12,7 @@ import pytest
 import weir
 from weir.errors import RegisterError
 from weir.sql.lower import NAMES_DEEP_MAX
-from weir.sql.sources import SOURCES_MAX
+from weir.sql.sources import SCANS_MAX
 from weir.testing.direct import DirectWeir
 
 START = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
@@ -236,7 +236,7 @@ def names(count: int, body: str) -> str:
 
 def test_names_that_are_used_twice_each_are_refused_before_they_are_written_out(w: weir.Weir) -> None:
     for body in ("SELECT a.k FROM @ a JOIN @ b ON a.k = b.k", "SELECT k FROM @ UNION ALL SELECT k FROM @"):
-        with pytest.raises(RegisterError, match=f"reads more than {SOURCES_MAX:,} sources"):
+        with pytest.raises(RegisterError, match=f"reads more than {SCANS_MAX:,} sources"):
             w.register(names(50, body))
 
 
@@ -244,7 +244,7 @@ def test_views_over_views_are_counted_as_well(w: weir.Weir) -> None:
     w.view("v0", "SELECT k FROM s")
     for n in range(1, 9):
         w.view(f"v{n}", f"SELECT a.k FROM v{n - 1} a, v{n - 1} b WHERE a.k = b.k")
-    with pytest.raises(RegisterError, match=f"reads more than {SOURCES_MAX:,} sources"):
+    with pytest.raises(RegisterError, match=f"reads more than {SCANS_MAX:,} sources"):
         w.register("SELECT a.k FROM v8 a, v8 b, v8 c WHERE a.k = b.k AND b.k = c.k")
 
 

@@ -43,6 +43,7 @@ from weir.algebra.rebuild import columns_inside, map_expressions, rebuild, rebui
 from weir.algebra.schema import BIGINT, BOOLEAN, CHANGES, INTERVAL, TIMESTAMP, Column, Kind
 from weir.boxes.attributes import params_of
 from weir.families.joins.join_keys import has_keys
+from weir.families.many.many_family import SOURCES_MAX
 from weir.plan.finishes import (
     OWN,
     Computed,
@@ -57,7 +58,6 @@ from weir.plan.finishes import (
     spelt,
 )
 
-SOURCES_MAX = 6  # of one core
 NO_TIME = Literal(0, INTERVAL)
 LIFETIME = ("valid from", "valid to")  # columns of a table's versions: no column of a user has a blank
 

@@ -91,14 +91,6 @@ def _typeof(e: Expressions, args: Arguments, node: exp.Expr, _: DataType | None)
     return Literal(str(of.type), STRING)
 
 
-def _renamed(name: str, least: int, most: int | None = None) -> Form:
-    def form(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
-        _counted(e, args, node, least, most)
-        return call(e, SIGNATURES[name], args, node, wanted)
-
-    return form
-
-
 def _operator(op: str) -> Form:
     def form(e: Expressions, args: Arguments, node: exp.Expr, wanted: DataType | None) -> Expression:
         _counted(e, args, node, 2)

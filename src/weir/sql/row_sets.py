@@ -38,6 +38,7 @@ from weir.algebra.schema import BIGINT, DOUBLE, DataType, Kind, Stream
 from weir.sql import types
 from weir.sql.expressions import Expressions, Methods
 from weir.sql.literals import UNITS_US
+from weir.sql.order_clause import direction_of
 
 _DISTANCE_MAX = 1 << 40
 _SPREADS = ("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis")
@@ -292,9 +293,8 @@ def _order(e: Expressions, node: exp.Expr | None) -> tuple[tuple[Expression, ...
         key = e.value(item.this)
         if any(isinstance(p, WindowCall) for p in walk(key)):
             raise e.fail("a window function cannot hold another one", item)
-        descending, nulls_first = bool(item.args.get("desc")), item.args.get("nulls_first")
         keys.append(key)
-        directions.append(Direction(descending, (not descending) if nulls_first is None else bool(nulls_first)))
+        directions.append(direction_of(item))
     return tuple(keys), tuple(directions)
 
 

@@ -18,7 +18,7 @@ from weir.sql.position import refuse
 from weir.sql.scope import Source
 from weir.sql.windows import Edge, WindowClause
 
-SOURCES_MAX = 1_000  # of one query, with its names of WITH and views written out
+SCANS_MAX = 1_000  # of one query, with its names of WITH and views written out
 
 
 class Sources:
@@ -36,9 +36,9 @@ class Sources:
         A name that is used twice is written out twice, so a short text of names over names may be a giant.
         """
         self.numbered += 1
-        if self.numbered > SOURCES_MAX:
+        if self.numbered > SCANS_MAX:
             raise self.fail(
-                f"the query reads more than {SOURCES_MAX:,} sources, its names of WITH and views written out",
+                f"the query reads more than {SCANS_MAX:,} sources, its names of WITH and views written out",
                 self.parsed.ast,
                 "use fewer names twice, or split the query",
             )
