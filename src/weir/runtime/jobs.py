@@ -24,12 +24,13 @@ from weir.families.forms import form_named
 from weir.runtime import ingest, maintain, match, upkeep
 from weir.runtime.ingest import IngestTask, ingest_task, stamps_us
 from weir.runtime.loop import Context, IngestReport, Matched, MatchReport, SliceRows, UpkeepReport, later
-from weir.runtime.maintain import UpkeepTask, upkeep_task
+from weir.runtime.maintain import upkeep_task
 from weir.runtime.match import NOT_OF_QUERIES, FamilyTask, MatchTask, RowRange, match_task, reason_of
 from weir.runtime.quarantine import WORKER_DIED, NotMatchedError, culprits
 from weir.runtime.query_segments import Failure, FamilyRef, Prepared, QuerySegments
 from weir.runtime.recent_rows import RecentRows
 from weir.runtime.row_segments import PartnerRefs, PartnerSegments
+from weir.runtime.upkeep_tasks import UpkeepTask
 from weir.store.arrays import delete_damaged
 from weir.store.ledger import MatchFile, Plan, Quarantine, RowFile
 from weir.store.range_map import ranges_of

@@ -14,37 +14,30 @@ asked for, as if its query had never been kept, and the others go on.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.nodes import ColumnRef, Expression, Query, walk
-from weir.algebra.schema import Column, DataType, Stream, Table, is_changes
 from weir.answer.additive_groups import ROWS, Additive, added, group_rows, sums_of
-from weir.answer.keeping import Keeping
-from weir.answer.many_finish import ManyAnswers, finished_many, is_taken, projected_many
+from weir.answer.many_finish import ManyAnswers, finished_many
 from weir.answer.outlived import without_outlived
 from weir.answer.row_codes import differences, reordered
-from weir.answer.shown_results import ROW_COLUMN, Constants, Moment, Sources, due_times, shown_now, spans
-from weir.answer.slot_values import Asked, SlotValues
+from weir.answer.shown_results import ROW_COLUMN, Constants, Moment, Sources, due_times, shown_now
+from weir.answer.slot_values import Asked
 from weir.answer.table_versions import seen_versions, versions_in
-from weir.answer.views import qualified
-from weir.families.query_parts import columns_of, condition_of
-from weir.plan.cores import Cores
 from weir.plan.finishes import Finish, Versions, is_ordered
 from weir.runtime import faults
-from weir.runtime.arrived import Arrived, Groups, of_part
+from weir.runtime.found_results import FoundResults
+from weir.runtime.known_constants import EVERYBODY, KnownConstants, constants_of
 from weir.runtime.match import NOT_OF_QUERIES, reason_of
 from weir.runtime.reports import schema_of
-from weir.store.ascending import NONE, by_bytes, common, distinct, inside, together, without
+from weir.runtime.upkeep_tasks import ShapeTask, UpkeepTask
+from weir.store.ascending import NONE, common, distinct, inside, together, without
 from weir.store.files import Files, open_files
 from weir.store.maintained import FROM, NEVER, SLOT, TO, Part, PartWriter, Run, ShapeRuns, read_part, still_shown
-from weir.store.matches import read_matches
-from weir.store.registry import GroupRef, Registry
-from weir.store.row_files import arrow_schema, arrow_type
-from weir.store.row_places import RowPlaces
+from weir.store.row_files import arrow_schema
 
 REPORT_DDL = (
     "part int, path string, files array<string>, due bigint, came bigint, went bigint, "
@@ -53,60 +46,8 @@ REPORT_DDL = (
 REPORT = schema_of(REPORT_DDL)
 CAME = "came"  # of a change: whether the row came or went
 DUE = "due us"
-EVERYBODY = np.array([-1], np.int64)  # whose results those of common cores are
 TOO_MANY = "more than {:,} results are in its windows (kept_results_max)"
 Ids = np.ndarray
-
-
-@dataclass(frozen=True)
-class ShapeTask:
-    """One shape: what its cores and its finish are, and which of its queries want what."""
-
-    name: str
-    cores: Cores
-    channels: tuple[str, ...]  # by core
-    sides: tuple[tuple[int, ...], ...]  # by core, the side of each source
-    streams: tuple[tuple[Stream, ...], ...]  # by core, of its sources
-    output: tuple[Column, ...]
-    types: tuple[DataType, ...]  # of the constants
-    groups: Groups
-    gone: Ids  # queries that were dropped or given up, ascending …
-    dropped: Ids  # … those of them that were dropped: what was told of the others counts when they begin again
-    new: Ids  # queries to begin with, ascending …
-    again: Ids  # … those of them that were given up before
-    is_moved: bool  # whether every answer is to be looked at
-    keeping: Keeping  # what is remembered of their results
-    finish: Finish  # with common cores
-
-    @property
-    def matched(self) -> list[int]:
-        """The cores whose results are found by matching."""
-        return [core for core in range(len(self.cores.cores)) if core not in self.keeping.common]
-
-    @property
-    def read_streams(self) -> set[str]:
-        """The streams of common cores, whose results are read off the rows."""
-        return {self.streams[core][0].name for core in self.keeping.common}
-
-
-@dataclass(frozen=True)
-class UpkeepTask:
-    """Everything that the tasks need; travels to the workers."""
-
-    location: str
-    batch: int
-    now_us: int
-    parts: int  # into how many all queries are cut
-    slices: tuple[tuple[int, ...], ...]  # parts, by task
-    shapes: tuple[ShapeTask, ...]
-    waiting: frozenset[str]  # other shapes, all of whose queries are given up
-    before: Mapping[int, str]  # by part, the file that it wrote last
-    matches: tuple[str, ...]  # match files of the batch
-    older: tuple[str, ...]  # match files of new queries over rows that came before them
-    places: Mapping[str, RowPlaces]  # by stream
-    tables: Mapping[str, Table]  # that finishes read, by lower-case name
-    results_max: int  # of one query
-    is_trial: bool = False  # only whether it comes to an end is asked for: nothing is written
 
 
 def maintain_part(task: UpkeepTask, number: int) -> dict[str, object]:
@@ -147,8 +88,7 @@ class _Upkeep:
         self.due = NEVER
         self.came = self.went = 0
         self.is_changed = False
-        self._opened: dict[str, pa.Table] = {}
-        self._arrived: dict[tuple[str, bool], Arrived] = {}  # by channel, and whether it is of older rows
+        self.found = FoundResults(task, number, files)
 
     def shape(self, shape: ShapeTask) -> None:
         """Bring the queries of one shape up to date. Whatever fails, fails for this shape alone."""
@@ -173,10 +113,7 @@ class _Upkeep:
         """Whether nothing came for a shape, nothing of it is due, and none of its queries begins."""
         if shape.is_moved or before.due_us <= self.task.now_us or len(self._mine(shape.new)):
             return False
-        if any(self.task.places[name].has_new for name in shape.read_streams):
-            return False
-        arrived = ((core, self._arrived_on(shape.channels[core], older=False)) for core in shape.matched)
-        return not any(len(of.of_core(shape.groups, core)[0]) for core, of in arrived)
+        return not self.found.is_any(shape)
 
     def forget(self, name: str, *, is_over: bool) -> None:
         """Forget a shape; unless it is over, what was told of its queries counts when they begin again."""
@@ -198,18 +135,20 @@ class _Upkeep:
             before = replace(before, results=((),) * (2 if shape.keeping.counts else len(shape.cores.cores)))
         told_before = before
         before = self._begun_anew(before, self._mine(shape.again))
-        constants = self.writer.rows_of(before.constants, self._constants_of_new(shape, new), gone)
+        constants = self.writer.rows_of(before.constants, constants_of(self.files, shape, new), gone)
         looked = KnownConstants([self.writer.table(run) for run in constants])
-        is_anew = not len(without(without(looked.slots, gone), new))  # nobody was there to keep what is common
+        alive = without(looked.slots, gone)
+        is_anew = not len(without(alive, new))  # nobody was there to keep what is common
         if is_anew:
             left = (() if core in shape.keeping.common else of for core, of in enumerate(before.results))
             before = replace(before, results=tuple(left))
         came = [
-            self._read(shape, core, looked.of_everybody(), is_anew=is_anew)
+            self.found.read(shape, core, looked.in_which_agree(alive), is_anew=is_anew)
             if core in shape.keeping.common
-            else self._came(shape, core, gone, looked)
+            else self.found.came(shape, core, gone, looked)
             for core in range(len(shape.cores.cores))
         ]
+        self.given_up |= self.found.failed
         counts = shape.keeping.counts
         if counts is None:
             step = self._by_results(shape, before, came, looked, (new, gone))
@@ -309,7 +248,7 @@ class _Upkeep:
         runs = replace(before, results=results)
         if not len(asked.slots):
             return _Step(runs, asked, (), shape.finish, np.empty(0, np.int64), dues.next_us)
-        tables, next_us, counts = self._shown(shape, results, asked, looked.of_everybody())
+        tables, next_us, counts = self._shown(shape, results, asked, looked.in_which_agree(asked.slots))
         about = together(EVERYBODY, asked.slots) if shape.keeping.common else asked.slots
         due = pa.table({SLOT: about, DUE: next_us})
         runs = replace(runs, dues=self.writer.newest(before.dues, due, about, gone))
@@ -396,100 +335,6 @@ class _Upkeep:
         table = self.task.tables[asked.table.lower()]
         found = versions_in(self.files, table, self.task.places[table.changes.name].paths)
         return seen_versions(found, table, asked, self.task.now_us)
-
-    def _constants_of_new(self, shape: ShapeTask, new: Ids) -> pa.Table:
-        """The constants of queries that are new here."""
-        names = [f"c{k}" for k in range(len(shape.types))]
-        tables = []
-        registry = Registry(self.files)
-        groups = np.searchsorted(shape.groups.first, new, side="right") - 1
-        for group in np.unique(groups).tolist():
-            first, count, number = (
-                int(of[group]) for of in (shape.groups.first, shape.groups.count, shape.groups.number)
-            )
-            ids = new[groups == group]
-            ref = GroupRef(number, first, count, "", shape.types, (), (), 0)
-            rows = registry.constants(ref).select(names).take(pa.array(ids - first)) if names else None
-            tables.append(pa.table({SLOT: ids} | ({} if rows is None else dict(zip(names, rows.columns, strict=True)))))
-        schema = arrow_schema([Column(name, type) for name, type in zip(names, shape.types, strict=True)])
-        empty = pa.schema([(SLOT, pa.int64()), *schema]).empty_table()
-        return pa.concat_tables([empty, *(t.cast(empty.schema) for t in tables)]).combine_chunks()
-
-    def _came(self, shape: ShapeTask, core: int, gone: Ids, looked: KnownConstants) -> pa.Table:
-        """What this batch found for a core: whose, from when until when, which rows, and the core's columns."""
-        channel, mine = shape.channels[core], (self.number, self.task.parts)
-        found = [of_part(self._arrived_on(channel, older=False).of_core(shape.groups, core), *mine, gone)]
-        if len(shape.new) and self.task.older:
-            older = self._arrived_on(channel, older=True).of_core(shape.groups, core)
-            found.append(of_part(older, *mine, gone, shape.new))
-        slot = np.concatenate([queries for queries, _ in found])
-        rows = [np.concatenate(of) for of in zip(*(rows for _, rows in found), strict=True)]
-        query = shape.cores.cores[core]
-        if shape.keeping.additive is None or not is_taken(columns_of(query)):  # what is only added up needs no order
-            order = by_bytes(slot - slot.min(initial=NEVER))
-            slot, rows = slot[order], [of[order] for of in rows]
-        by_source = tuple(rows[side] for side in shape.sides[core])
-        return self._with_columns(query, slot, Sources(query.sources, shape.streams[core], by_source), looked)
-
-    def _read(self, shape: ShapeTask, core: int, everybody: KnownConstants, *, is_anew: bool) -> pa.Table:
-        """What this batch brought for a common core, or all that is there: the rows that its condition lets through."""
-        query = shape.cores.cores[core]
-        (stream,) = shape.streams[core]
-        places = self.task.places[stream.name]
-        rows = places.ids(0 if is_anew else places.new_from)[: None if len(everybody.slots) else 0]
-        condition = condition_of(query)
-        if condition is not None and len(rows):
-            table = self._rows(stream, 0, rows, [condition])
-            values = SlotValues(everybody.of(everybody.slots).constants, self.task.now_us)
-            rows = rows[values.true(qualified(condition), table, np.zeros(len(rows), np.int64))]
-        whose = np.full(len(rows), EVERYBODY[0])
-        found = self._with_columns(query, whose, Sources(query.sources, shape.streams[core], (rows,)), everybody)
-        failed = self.given_up.pop(int(EVERYBODY[0]), None)
-        if failed is not None:
-            raise ValueError(failed)
-        return found
-
-    def _arrived_on(self, channel: str, *, older: bool) -> Arrived:
-        """What was found on a channel: of the batch's rows, or of older ones for new queries."""
-        key = channel, older
-        if key not in self._arrived:
-            paths = self.task.older if older else self.task.matches
-            pieces = [piece for path in paths for piece in read_matches(self.files, path, channel)]
-            asking = sum(shape.channels.count(channel) for shape in self.task.shapes)
-            self._arrived[key] = Arrived(pieces, channel, is_shared=asking > 1)
-        return self._arrived[key]
-
-    def _with_columns(self, query: Query, slot: Ids, sources: Sources, looked: KnownConstants) -> pa.Table:
-        """Results with when they are shown and what the core projects; by query, unless that is only taken."""
-        columns = columns_of(query)
-        asked = looked.those_of(NONE if is_taken(columns) else slot)
-        tables, times = [], []
-        for k, (stream, rows) in enumerate(sources.each()):
-            table = self._rows(stream, k, rows, [e for _, e in columns])
-            tables.append(table)
-            time = table.column(f"{k}.{stream.time}").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-            times.append(None if is_changes(stream.name) else time.to_numpy())
-        span = spans(sources, times, slot, Constants(looked.slots, looked.table))
-        side_by_side = pa.table({name: table.column(name) for table in tables for name in table.column_names})
-        made = projected_many(columns, side_by_side, slot, asked, self.task.now_us)
-        self.given_up |= made.failed
-        there = ~inside(slot, np.array(sorted(made.failed), np.int64)) if made.failed else slice(None)
-        fields = [pa.field(name, pa.int64()) for name in (SLOT, FROM, TO, *span.more)]
-        fields += [pa.field(c.name, arrow_type(c.type)) for c in query.output]
-        known = [pa.array(one[there]) for one in (slot, span.begin, span.end, *span.more.values())]
-        arrays = [*known, *made.table.columns[1:]]
-        cast = [array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
-        table = pa.Table.from_arrays(cast, schema=pa.schema(fields))
-        begin, end = span.begin[there], span.end[there]
-        shown = (end > self.task.now_us) & (begin < end)
-        return table if shown.all() else table.filter(pa.array(shown))
-
-    def _rows(self, stream: Stream, source: int, rows: Ids, values: Sequence[Expression]) -> pa.Table:
-        """The columns of one source that expressions mention, and its time."""
-        parts = (p for e in values for p in walk(e) if isinstance(p, ColumnRef) and p.source == source)
-        names = list(dict.fromkeys([*(part.name for part in parts), stream.time]))
-        taken = self.task.places[stream.name].take(self.files, rows, self._opened, names)
-        return taken.rename_columns([f"{source}.{name}" for name in names])
 
     def _shown(
         self, shape: ShapeTask, results: Sequence[Sequence[Run]], asked: Asked, everybody: KnownConstants
@@ -640,33 +485,6 @@ def _only(table: pa.Table, slots: Ids) -> pa.Table:
 def _row_columns(table: pa.Table) -> list[str]:
     """The columns in whose order a core's results are: whose they are, and the rows by source."""
     return [SLOT, *(name for name in table.column_names if name.startswith(ROW_COLUMN))]
-
-
-class KnownConstants:
-    """The constants of a shape's queries."""
-
-    def __init__(self, tables: Sequence[pa.Table]) -> None:
-        self.table = pa.concat_tables(tables).combine_chunks() if tables else pa.table({SLOT: np.empty(0, np.int64)})
-        slots = self.table.column(SLOT).to_numpy()
-        if bool((slots[1:] < slots[:-1]).any()):
-            self.table = self.table.take(pa.array(np.argsort(slots, kind="stable")))
-        self.slots: Ids = self.table.column(SLOT).to_numpy()
-
-    def of(self, slots: Ids) -> Asked:
-        """These queries, which ascend, with theirs."""
-        if len(slots) == len(self.slots):
-            return Asked(slots, self.table.drop_columns([SLOT]))
-        rows = self.table.take(pa.array(np.searchsorted(self.slots, slots)))
-        return Asked(slots, rows.drop_columns([SLOT]))
-
-    def of_everybody(self) -> KnownConstants:
-        """Constants in which all queries agree, as those of one; nobody's if there are no queries."""
-        one = self.table.slice(0, 1)
-        return KnownConstants([one.set_column(0, SLOT, pa.array(EVERYBODY[: one.num_rows]))])
-
-    def those_of(self, slots: Ids) -> Asked:
-        """The distinct queries among these, which ascend, with theirs."""
-        return self.of(distinct(slots))
 
 
 def upkeep_task(task: UpkeepTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

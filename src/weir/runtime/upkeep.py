@@ -20,10 +20,10 @@ from weir.algebra.schema import Stream, called, is_changes
 from weir.answer.common_cores import with_common
 from weir.plan.finishes import Versions, inputs_of
 from weir.runtime.loop import Matched, UpkeepReport
-from weir.runtime.maintain import ShapeTask, UpkeepTask
 from weir.runtime.match import NOT_OF_QUERIES, reason_of
 from weir.runtime.older_matches import ATTEMPTS, older_matches
 from weir.runtime.quarantine import WORKER_DIED, culprits
+from weir.runtime.upkeep_tasks import ShapeTask, UpkeepTask
 from weir.store.ascending import NONE, common, together, without
 from weir.store.ledger import KeptPart, Quarantine
 from weir.store.range_map import ranges_of

@@ -19,11 +19,12 @@ from weir.runtime.ingest import IngestTask, ingest_task
 from weir.runtime.intake import rows_for
 from weir.runtime.jobs import TaskJobs
 from weir.runtime.loop import Context, run_batch
-from weir.runtime.maintain import UpkeepTask, maintain_part
+from weir.runtime.maintain import maintain_part
 from weir.runtime.match import MatchTask, match_slice
 from weir.runtime.query_segments import QuerySegments
 from weir.runtime.row_segments import PartnerSegments
 from weir.runtime.sources import Reference, cut, struct_name
+from weir.runtime.upkeep_tasks import UpkeepTask
 from weir.store.catalog import CatalogLog
 from weir.store.inbox import Inbox
 from weir.store.ledger import Done, Ledger
