@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.sql.market import CATALOG, SETTINGS, lowered
+from weir.answer.keeping import cannot_be_kept
 from weir.errors import RegisterError
 from weir.plan.classify import classify
-from weir.plan.maintenance import upkeep_of
 from weir.plan.registration import plan_registration
 from weir.sql.shapes import shape_of
 
@@ -80,7 +80,7 @@ KEPT = TEXT[TEXT.index("## What can be kept") :]
 
 def refusal(sql: str) -> str | None:
     """Why the answer of a query of this page cannot be kept."""
-    return upkeep_of(plan_registration(sql, None, CATALOG, SETTINGS, refuse=False)).refusal
+    return cannot_be_kept(plan_registration(sql, None, CATALOG, SETTINGS, refuse=False))
 
 
 @pytest.mark.parametrize("sql", [sql for sql in examples() if sql in KEPT])

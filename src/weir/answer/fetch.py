@@ -268,6 +268,10 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
     tau_us = moment(state, at_us)
     kept = kept_answer(standing, files, state) if tau_us == moment(state, None) else None
     if kept is not None:
+        for core in standing.cores:
+            for scan, stream in zip(core.query.sources, core.streams, strict=True):
+                if not is_changes(stream.name):
+                    _checked(core, stream, resolve(scan.window, core.constants, tau_us, stream.keep_us), state, tau_us)
         return kept
     answers = _answers(standing, files, state, tau_us, state.last)
     return _finished(standing, files, state, answers, Token(state.last, tau_us))

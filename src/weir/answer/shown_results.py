@@ -113,7 +113,8 @@ def _span(window: Window, keep_us: int | None, t: Longs, slot: Longs, constants:
 
 
 def _edge(bound: Bound, slot: Longs, constants: Constants) -> Longs:
-    return _number(bound.offset_us, slot, constants)
+    length: Longs = np.clip(_number(bound.offset_us, slot, constants), -NEVER, NEVER)
+    return length
 
 
 def _number(constant: Literal | Param, slot: Longs, constants: Constants) -> Longs:

@@ -14,12 +14,19 @@ An expression over current_timestamp changes at every moment, so such a query ca
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 from weir.algebra.nodes import NOW, Scan
 from weir.algebra.schema import CHANGES, DataType, is_changes
 from weir.plan.registration import Planned
+
+# Columns that stand beside those of users in what is known of kept answers.
+_OF_WEIR = re.compile(
+    r"(slot|came) of row|slot of other row|(from|to|due|newest) us|rows of group|(row|time) of \d+|constant \d+",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,9 @@ def upkeep_of(planned: Planned) -> Upkeep:
     assert parts is not None, "a query that stands has a finish"
     if not parts.cores:
         return Upkeep("it reads no stream")
+    columns = (c.name for of in (planned.query.output, *(core.output for core in parts.cores)) for c in of)
+    if taken := next((name for name in columns if _OF_WEIR.fullmatch(name)), None):
+        return Upkeep(f"Weir calls a column of its own `{taken}`; call yours otherwise")
     if _looks_at_now(parts):
         return Upkeep("it compares with current_timestamp, so its answer changes at every moment")
     for core, seen in zip(parts.cores, planned.classified.seen, strict=True):

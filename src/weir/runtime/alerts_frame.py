@@ -45,22 +45,26 @@ def alerts_frame(
     session: SparkSession, context: Context, changed: Mapping[str, Sequence[str]], outputs: Mapping[str, list[Column]]
 ) -> DataFrame:
     """What came and went, of shapes with these output columns."""
-    frames = [_of_shape(session, context, name, paths, outputs[name]) for name, paths in changed.items()]
+    alike: dict[tuple[Column, ...], list[tuple[str, str]]] = {}  # a frame for each list of columns, not for each shape
+    for name, paths in changed.items():
+        alike.setdefault(tuple(outputs[name]), []).extend((path, name) for path in paths)
+    frames = [_of_columns(session, context, columns, found) for columns, found in alike.items()]
     if not frames:
         return session.createDataFrame([], ALERTS_DDL)
     return functools.reduce(lambda one, other: one.unionAll(other), frames)
 
 
-def _of_shape(
-    session: SparkSession, context: Context, shape: str, paths: Sequence[str], output: Sequence[Column]
+def _of_columns(
+    session: SparkSession, context: Context, output: Sequence[Column], found: Sequence[tuple[str, str]]
 ) -> DataFrame:
+    """The changes of shapes with the same columns, each said by a file and the shape's name."""
     location = context.files.location
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = open_files(location)
         for batch in batches:
             for k in batch.column(0).to_pylist():
-                table = read_changes(files, paths[k], shape)
+                table = read_changes(files, *found[k])
                 assert table is not None, "the file said that there is one"
                 columns = {"query": table.column(SLOT), "came": table.column(CAME)}
                 rows = table.drop_columns([SLOT, CAME])
@@ -69,11 +73,11 @@ def _of_shape(
                 yield from pa.table(columns).combine_chunks().to_batches()
 
     fields = "".join(f", v{n} {spark_type(_shown_as(c.type))}" for n, c in enumerate(output))
-    numbers = session.range(0, len(paths), 1, len(paths))
-    found = numbers.mapInArrow(read, f"query bigint, came boolean{fields}")
+    numbers = session.range(0, len(found), 1, len({path for path, _ in found}))
+    changes = numbers.mapInArrow(read, f"query bigint, came boolean{fields}")
     named = ", ".join(f"'{_escaped(c.name)}', v{n}" for n, c in enumerate(output))
     options = "map('ignoreNullFields', 'false')"
-    return found.selectExpr("query", "came", f"to_json(named_struct({named}), {options}) AS row")
+    return changes.selectExpr("query", "came", f"to_json(named_struct({named}), {options}) AS row")
 
 
 def _shown_as(type: DataType) -> DataType:

@@ -100,8 +100,16 @@ class FoundResults:
             table = self._rows(stream, k, rows, [e for _, e in columns])
             tables.append(table)
             time = table.column(f"{k}.{stream.time}").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-            times.append(None if is_changes(stream.name) else time.to_numpy())
-        span = spans(sources, times, slot, Constants(looked.slots, looked.table))
+            times.append(None if is_changes(stream.name) else time)
+        gone = [time.is_null().to_numpy() for time in times if time is not None and time.null_count]
+        if gone:  # a row that came late met one whose file has expired since it was put among the partners
+            left = np.flatnonzero(~np.logical_or.reduce(gone))
+            slot, sources = slot[left], sources._replace(rows=[rows[left] for rows in sources.rows])
+            tables = [table.take(pa.array(left)) for table in tables]
+            times = [None if time is None else time.take(pa.array(left)) for time in times]
+            asked = looked.those_of(NONE if is_taken(columns) else slot)
+        known_times = [None if time is None else time.to_numpy() for time in times]
+        span = spans(sources, known_times, slot, Constants(looked.slots, looked.table))
         side_by_side = pa.table({name: table.column(name) for table in tables for name in table.column_names})
         made = projected_many(columns, side_by_side, slot, asked, self.task.now_us)
         self.failed |= made.failed

@@ -71,7 +71,8 @@ class KeptQueries:
         self.settings = settings
         self._shapes: dict[str, KeptShape] = {}
         self._upto = 0
-        self._planned: dict[tuple[str, int], KeptPlan] = {}
+        self._planned: dict[str, KeptPlan] = {}
+        self._planned_for = -1  # the number of changes of the catalog that these are of
 
     def shapes(self, upto: int) -> list[KeptShape]:
         """The shapes of registry documents 0 … upto − 1."""
@@ -88,10 +89,13 @@ class KeptQueries:
 
     def planned(self, shape: KeptShape, catalog: Catalog) -> KeptPlan:
         """How a shape is run, and how it is kept."""
-        key = (shape.name, catalog.changes)
-        if key not in self._planned:
+        if catalog.changes != self._planned_for:
+            self._planned, self._planned_for = {}, catalog.changes
+        if shape.name not in self._planned:
             planned = stored_shape(shape.text, shape.types, catalog, self.settings)
             upkeep, parts = upkeep_of(planned), planned.classified.parts
             assert parts is not None, "it was registered"
-            self._planned[key] = KeptPlan(planned, upkeep, keeping_of(parts, upkeep, shape.fixed), len(parts.cores))
-        return self._planned[key]
+            self._planned[shape.name] = KeptPlan(
+                planned, upkeep, keeping_of(parts, upkeep, shape.fixed), len(parts.cores)
+            )
+        return self._planned[shape.name]

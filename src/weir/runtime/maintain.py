@@ -44,8 +44,9 @@ REPORT_DDL = (
     "given_up array<bigint>, reasons array<string>"
 )
 REPORT = schema_of(REPORT_DDL)
-CAME = "came"  # of a change: whether the row came or went
+CAME = "came of row"  # of a change: whether the row came or went
 DUE = "due us"
+LEFT_OVER_SHARE = 4  # when more than one in so many of the queries that are known is gone, they are forgotten
 TOO_MANY = "more than {:,} results are in its windows (kept_results_max)"
 Ids = np.ndarray
 
@@ -134,7 +135,7 @@ class _Upkeep:
         if not before.results:
             before = replace(before, results=((),) * (2 if shape.keeping.counts else len(shape.cores.cores)))
         told_before = before
-        before = self._begun_anew(before, self._mine(shape.again))
+        before = self._begun_anew(before, together(self._mine(shape.again), self._left_over(before, gone)))
         constants = self.writer.rows_of(before.constants, constants_of(self.files, shape, new), gone)
         looked = KnownConstants([self.writer.table(run) for run in constants])
         alive = without(looked.slots, gone)
@@ -185,7 +186,8 @@ class _Upkeep:
         given_up = np.array(sorted(self.given_up), np.int64)
         lost = without(self._mine(shape.gone), self._mine(shape.dropped))
         lost = together(lost, given_up[shape.groups.queries_of(given_up, 0) >= 0])
-        left = self.writer.without(told.answers, again, are_told=True)
+        over = together(again, self._mine(shape.dropped))
+        left = self.writer.without(told.answers, over, are_told=True)
         return replace(after, answers=self._told_of_lost(told, left, lost, [came.slice(0, 0)]), are_rows=True)
 
     def _told_of_lost(
@@ -212,8 +214,14 @@ class _Upkeep:
         asked = looked.of(step.asked.slots[~lost])
         return asked, [_only(t, asked.slots) if SLOT in t.column_names else t for t in step.tables]
 
+    def _left_over(self, before: ShapeRuns, gone: Ids) -> Ids:
+        """Queries that are gone, once they are so many that it pays to look through everything for what is left."""
+        known = together(*(np.sort(self.writer.table(run).column(SLOT).to_numpy()) for run in before.constants))
+        left = common(known, gone)
+        return left if LEFT_OVER_SHARE * len(left) > len(known) else NONE
+
     def _begun_anew(self, before: ShapeRuns, again: Ids) -> ShapeRuns:
-        """Without what is left of queries that were given up and begin again, but for what was told of them."""
+        """Without what is left of queries that are gone, or begin again, but for what was told of them."""
         if not len(again):
             return before
         without = self.writer.without
@@ -278,7 +286,11 @@ class _Upkeep:
             self.given_up |= found.failed
         change = added(of, [(plus.table, 1), *((found.table, -1) for found in minus)], is_whole=False)
         affected = together(distinct(change.column(SLOT).to_numpy()), new)
-        counted = self.writer.partitions(counted, begun.select(names), now_us, by_query=are_rows)
+        ending = begun.select(names)
+        if not are_rows:  # what is never over is never taken away from sums
+            ends = ending.column(TO).to_numpy() < NEVER
+            ending = ending if ends.all() else ending.filter(pa.array(ends))
+        counted = self.writer.partitions(counted, ending, now_us, gone, by_query=are_rows)
         due_us = min(waits_us, over_us, int(begun.column(TO).to_numpy().min(initial=NEVER)))
         asked = looked.of(without(affected, gone))
         if not len(asked.slots):

@@ -35,12 +35,14 @@ from weir.store.narrow_tables import narrowed, widened
 from weir.store.row_files import encode_table
 
 FOLDER = "kept"
-SLOT = "slot of row"  # the query that a row is about; names of users have no blank
+SLOT = "slot of row"  # the query that a row is about; users may not call columns of kept queries so
 FROM, TO = "from us", "to us"  # a result is shown at τ if from <= τ < to
 MERGE_RATIO = 4  # a run is merged with the next one while it is at most this many times as large
 RUNS_MAX = 12
 NEVER = 2**62
 Ids = npt.NDArray[np.int64]
+GATHERED_SHARE = 4  # a file is left behind when less than one in so many of its bytes counts …
+GATHERED_BYTES_MAX = 1 << 20  # … and what counts is copied, up to so many bytes a batch
 PARTITIONS_MAX = 64  # runs of results that are in sums: as many as a window is cut into, by when they are over
 _KINDS = ("constants", "answers", "dues", "sums")
 
@@ -207,7 +209,9 @@ class PartWriter:
             kept[-2:] = [self.add(table, last_us=int(table.column(TO).to_numpy().max(initial=0)))]
         return tuple(kept)
 
-    def partitions(self, runs: Sequence[Run], new: pa.Table, now_us: int, *, by_query: bool = False) -> tuple[Run, ...]:
+    def partitions(
+        self, runs: Sequence[Run], new: pa.Table, now_us: int, gone: Ids, *, by_query: bool = False
+    ) -> tuple[Run, ...]:
         """Runs of results that are looked at when one is over, so that they are cut by that.
 
         `by_query`: each is in the order of queries, for those who look for one's.
@@ -219,8 +223,9 @@ class PartWriter:
             reach("mid-merge of kept state")
             at = min(range(len(kept) - 1), key=lambda k: kept[k].count + kept[k + 1].count)
             both = pa.concat_tables([self.table(run) for run in kept[at : at + 2]])
-            left = both.filter(pa.array(both.column(TO).to_numpy() > now_us))
-            kept[at : at + 2] = [self._partition(_by_slot(left) if by_query else left)]
+            there = (both.column(TO).to_numpy() > now_us) & ~inside(both.column(SLOT).to_numpy(), gone)
+            left = both.filter(pa.array(there))
+            kept[at : at + 2] = [self._partition(_by_slot(left) if by_query else left)] if left.num_rows else []
         return tuple(kept)
 
     def _partition(self, table: pa.Table) -> Run:
@@ -250,7 +255,8 @@ class PartWriter:
             if left is table and (told is None or len(told) == len(self.told(run))):
                 kept.append(run)
                 continue
-            kept.append(replace(self.add(left, told), last_us=run.last_us, first_us=run.first_us))
+            if left.num_rows or (told is not None and len(told)):
+                kept.append(replace(self.add(left, told), last_us=run.last_us, first_us=run.first_us))
         return tuple(kept)
 
     def rows_of(self, runs: Sequence[Run], new: pa.Table, gone: Ids) -> tuple[Run, ...]:
@@ -272,8 +278,31 @@ class PartWriter:
             kept[-2:] = [self.add(_by_slot(both), known)]
         return tuple(kept)
 
+    def _gather(self) -> None:
+        """Copy runs out of files of which little still counts, so that these may go."""
+        runs_of: dict[str, set[Run]] = {}
+        for shape in self.shapes.values():
+            for run in shape.all_runs():
+                if run.path:
+                    runs_of.setdefault(run.path, set()).add(run)
+        room, copies = GATHERED_BYTES_MAX, dict[Run, Run]()
+        for path, runs in sorted(runs_of.items()):
+            arrays = read_part(self.files, path).arrays
+            live = sum(arrays[key].nbytes for run in runs for key in (run.key, _told(run.key)) if key in arrays)
+            if live * GATHERED_SHARE > sum(array.nbytes for array in arrays.values()) or live > room:
+                continue
+            room -= live
+            for run in runs:
+                told = arrays.get(_told(run.key))
+                copies[run] = replace(self.add(self.table(run), told), last_us=run.last_us, first_us=run.first_us)
+        if copies:
+            self.shapes = {
+                name: _mapped_runs(shape, lambda run: copies.get(run, run)) for name, shape in self.shapes.items()
+            }
+
     def write(self) -> Part:
         """Write the file: the runs of its own that the manifest names, the changes, the manifest."""
+        self._gather()
         named = {run.key for shape in self.shapes.values() for run in shape.all_runs() if not run.path}
         results = {run.key for shape in self.shapes.values() for of in shape.results for run in of}
         for key in sorted(named):
@@ -349,10 +378,10 @@ def _shape_from(said: Mapping[str, Any], path: str) -> ShapeRuns:
 
 def _named(shape: ShapeRuns, path: str) -> ShapeRuns:
     """With the name of the file where it says itself."""
+    return _mapped_runs(shape, lambda run: run if run.path else replace(run, path=path))
 
-    def named(runs: Sequence[Run]) -> tuple[Run, ...]:
-        return tuple(run if run.path else replace(run, path=path) for run in runs)
 
-    kinds = {kind: named(getattr(shape, kind)) for kind in _KINDS}
-    results = tuple(named(of) for of in shape.results)
-    return ShapeRuns(**kinds, results=results, due_us=shape.due_us, are_rows=shape.are_rows)
+def _mapped_runs(shape: ShapeRuns, of: Callable[[Run], Run]) -> ShapeRuns:
+    """With another run in the place of each."""
+    changed: dict[str, Any] = {kind: tuple(map(of, getattr(shape, kind))) for kind in _KINDS}
+    return replace(shape, results=tuple(tuple(map(of, runs)) for runs in shape.results), **changed)
