@@ -180,13 +180,14 @@ def _wanted(jobs: TaskJobs, matched: Matched, shapes: Sequence[KeptShape]) -> _W
     left = np.setdiff1d(state.given_up.ids(), resumed)
     dropped = registry.dropped(plan.registry)
     over = np.union1d(left, dropped)
+    not_matched = np.unique(registry.queries_of(matched.not_matched))
     given_up: dict[int, str] = {}
     found, waiting = [], set()
     for shape in shapes:
         ids = shape.groups.ids()
         alive = without(ids, over)
         try:
-            lost = common(_lost(jobs, matched, shape), alive)
+            lost = common(_lost(jobs, matched, shape, not_matched), alive)
             given_up |= dict.fromkeys(lost.tolist(), NOT_MATCHED)
             alive = without(alive, lost)
             gone = without(ids, alive)
@@ -205,9 +206,9 @@ def _wanted(jobs: TaskJobs, matched: Matched, shapes: Sequence[KeptShape]) -> _W
     return _Wanted(tuple(found), frozenset(waiting), given_up, without(resumed, lost))
 
 
-def _lost(jobs: TaskJobs, matched: Matched, shape: KeptShape) -> Ids:
-    """The queries of a shape that have cores which are not matched and cannot be read off the rows, ascending."""
-    lost = common(shape.groups.ids(), np.unique(jobs.context.registry.queries_of(matched.not_matched)))
+def _lost(jobs: TaskJobs, matched: Matched, shape: KeptShape, not_matched: Ids) -> Ids:
+    """Of queries with cores that are not matched, those of a shape whose cores cannot be read off the rows either."""
+    lost = common(shape.groups.ids(), not_matched)
     if not len(lost):
         return lost
     how = jobs.segments.kept.planned(shape, matched.catalog)
