@@ -42,7 +42,12 @@ def write_page(folder: Path) -> None:
     found.sort(key=lambda exhibit: place(exhibit.name))
     rows = [f"| [{e.name}](#{e.name}) | {_cell(e.title)} | {_short(e.verdict)} | {e.size} |" for e in found]
     overview = ["| exhibit | title | verdict | size |", "|---|---|---|---|", *rows]
-    text = _HEAD + "\n".join(overview) + "\n\n" + "\n".join(section(e) for e in found)
+    full = (
+        "Some were run at the papers' own sizes, too: [full/](full/README.md).\n\n"
+        if (folder / "full").is_dir()
+        else ""
+    )
+    text = _HEAD + full + "\n".join(overview) + "\n\n" + "\n".join(section(e) for e in found)
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 

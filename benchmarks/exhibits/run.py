@@ -2,9 +2,9 @@
 
     python -m benchmarks.exhibits.run [NAME …] [--full] [--smoke] [--out DIR] [--redraw]
 
-Quick sizes go to docs/exhibits/ unless another folder is given; smoke and full sizes go to bench-results/exhibits/, so
-that neither replaces what is committed. Without names all exhibits run, in the order of the page. `--redraw` measures
-nothing: plots and page are made again from the numbers that are there.
+Quick sizes go to docs/exhibits/, full ones to docs/exhibits/full/ and smoke sizes to bench-results/exhibits/, unless
+another folder is given. Without names all exhibits run, in the order of the page. `--redraw` measures nothing: plots
+and page are made again from the numbers that are there.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ from benchmarks.exhibits.exhibit import Exhibit, Size
 from benchmarks.exhibits.page import write, write_page
 from benchmarks.exhibits.registry import discover
 
+FOLDERS: dict[Size, str] = {
+    "quick": "docs/exhibits",
+    "full": "docs/exhibits/full",
+    "smoke": "bench-results/exhibits",
+}
+
 
 def main(argv: Sequence[str] | None = None) -> list[Exhibit]:
     """Run, print and write; returns the exhibits."""
     args = _arguments(argv)
     size: Size = "full" if args.full else "smoke" if args.smoke else "quick"
-    folder = Path(args.out or ("docs/exhibits" if size == "quick" else "bench-results/exhibits"))
+    folder = Path(args.out or FOLDERS[size])
     found = []
     for name in args.names:
         if args.redraw:
