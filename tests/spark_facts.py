@@ -9,8 +9,14 @@
 - approx_count_distinct is a sketch in Spark, already of few values. It is not drawn.
 - `NULL NOT IN (SELECT …)` of the literal NULL is unknown in Spark even if the query gives no rows (SQL: TRUE), and so
   is that of a column that its optimizer finds to be NULL always: the oracle's session does not look.
-- Spark 4 fails on an aggregate that is both DISTINCT and filtered beside a WITHIN GROUP (a ClassCastException), and on
-  sets of keys beside the column of the other side of a USING (it loses the column on the way).
+- A DISTINCT aggregate that is filtered, or stands beside another one, is rewritten in Spark; in groups of a
+  session_window it then counts a value once for each piece of a session. It contradicts itself: of one session
+  count(DISTINCT x) is 24 alone, and 26 beside count(DISTINCT y). DuckDB agrees with Weir.
+- Of two LATERAL queries with a LIMIT, Spark cuts the second one's rows for all rows before it together, and not for
+  each of them: a row with one partner loses it. DuckDB agrees with Weir.
+- Spark 4 fails on an aggregate that is both DISTINCT and filtered beside a WITHIN GROUP (a ClassCastException), on sets
+  of keys beside the column of the other side of a USING (it loses the column on the way), and on some DISTINCT
+  aggregates of a session_window (likewise).
 """
 
 from __future__ import annotations
@@ -27,8 +33,23 @@ from weir.testing import spark_oracle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FAILS = ("expressions.SortOrder", "MISSING_ATTRIBUTES.RESOLVED_ATTRIBUTE_APPEAR_IN_OPERATION")
+_FAILS = (
+    "expressions.SortOrder",
+    "MISSING_ATTRIBUTES.RESOLVED_ATTRIBUTE_APPEAR_IN_OPERATION",
+    "INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND",
+)
 _ROUNDS = re.compile(r"\b(floor|ceil|ceiling|percentile_approx)\(", re.IGNORECASE)
+
+_DISTINCT = re.compile(r"\w\((?:ALL )?DISTINCT\b", re.IGNORECASE)
+_CUT = re.compile(r"\bLATERAL \([^()]*\bLIMIT\b", re.IGNORECASE)
+
+
+def _counts_pieces(text: str) -> bool:
+    """Whether Spark may count values of a session more than once."""
+    if "session_window(" not in text.lower():
+        return False
+    distinct = len(_DISTINCT.findall(text))
+    return distinct > 1 or (distinct == 1 and "FILTER (" in text)
 
 
 def fails_by_itself(refused: spark_oracle.SparkRefusesError) -> bool:
@@ -45,6 +66,6 @@ def may_differ(
     tau_us: int,
 ) -> bool:
     """Whether a difference from Spark's answer means nothing."""
-    if _ROUNDS.search(text):
+    if _ROUNDS.search(text) or _counts_pieces(text) or len(_CUT.findall(text)) > 1:
         return True
     return spark_oracle.raises(spark, lambda: spark_oracle.answer(spark, text, params, catalog, rows, tau_us))
