@@ -138,24 +138,29 @@ def _quotient(a: int, s1: int, b: int, s2: int, type_: DataType) -> int | None:
 def _remainder(a: int, s1: int, b: int, s2: int, type_: DataType) -> int | None:
     if b == 0:
         return None
-    scale = max(s1, s2)
-    a, b = a * 10 ** (scale - s1), b * 10 ** (scale - s2)
-    rest = abs(a) % abs(b)
-    return fitted(rest if a >= 0 else -rest, scale, type_)  # the sign of the dividend
+    a, b, scale = _in_one_scale(a, s1, b, s2)
+    return fitted(_rest(a, b), scale, type_)
 
 
 def _positive_remainder(a: int, s1: int, b: int, s2: int, type_: DataType) -> int | None:
     """(a % b + b) % b where a % b is negative."""
     if b == 0:
         return None
+    a, b, scale = _in_one_scale(a, s1, b, s2)
+    rest = _rest(a, b)
+    return fitted(_rest(rest + b, b) if rest < 0 else rest, scale, type_)
+
+
+def _in_one_scale(a: int, s1: int, b: int, s2: int) -> tuple[int, int, int]:
+    """The units of both in the larger scale, and that scale."""
     scale = max(s1, s2)
-    a, b = a * 10 ** (scale - s1), b * 10 ** (scale - s2)
+    return a * 10 ** (scale - s1), b * 10 ** (scale - s2), scale
+
+
+def _rest(a: int, b: int) -> int:
+    """a % b, with the sign of the dividend."""
     rest = abs(a) % abs(b)
-    if a < 0 and rest:
-        again = b - rest
-        rest = abs(again) % abs(b)
-        rest = rest if again >= 0 else -rest
-    return fitted(rest, scale, type_)
+    return rest if a >= 0 else -rest
 
 
 # (units of a, its scale, units of b, its scale, type of the result) → units of the result; None is NULL.

@@ -22,31 +22,12 @@ from weir.answer.row_codes import common, different, less, without
 from weir.answer.views import require_room
 from weir.answer.window_functions import windowed
 from weir.errors import FetchError
-from weir.plan.finishes import (
-    OWN,
-    Attached,
-    Compared,
-    Computed,
-    CoreRows,
-    Exploded,
-    Extended,
-    Finish,
-    Grouped,
-    Kept,
-    Numbered,
-    Once,
-    OneRow,
-    Paired,
-    Sorted,
-    Together,
-    Versions,
-    Windowed,
-    inputs_of,
-)
+from weir.plan import finishes
+from weir.plan.finishes import OWN, Finish, inputs_of
 from weir.store.row_files import arrow_type
 from weir.values.evaluate import evaluate, truth
 
-VersionsOf = Callable[[Versions], pa.Table]
+VersionsOf = Callable[[finishes.Versions], pa.Table]
 
 
 def finished(
@@ -79,28 +60,28 @@ class Finishing:
         self._known: dict[int, pa.Table] = {}  # by id() of the operator
         self._made = 0  # bytes of what expressions have made
         self._operators: dict[type[object], Callable[..., pa.Table]] = {
-            Computed: self._computed,
-            Extended: self._extended,
-            Kept: self._kept,
-            Paired: self._paired,
-            Numbered: self._numbered,
-            Exploded: lambda f, rows: _exploded(rows, f.arrays, f.name, outer=f.outer),
-            Attached: self._attached,
-            Grouped: self._grouped,
-            Windowed: self._windowed,
-            Sorted: self._sorted,
-            Together: self._together,
-            Once: lambda f, rows: different(rows),
-            Compared: self._compared,
+            finishes.Computed: self._computed,
+            finishes.Extended: self._extended,
+            finishes.Kept: self._kept,
+            finishes.Paired: self._paired,
+            finishes.Numbered: self._numbered,
+            finishes.Exploded: lambda f, rows: _exploded(rows, f.arrays, f.name, outer=f.outer),
+            finishes.Attached: self._attached,
+            finishes.Grouped: self._grouped,
+            finishes.Windowed: self._windowed,
+            finishes.Sorted: self._sorted,
+            finishes.Together: self._together,
+            finishes.Once: lambda f, rows: different(rows),
+            finishes.Compared: self._compared,
         }
 
     def rows(self, finish: Finish) -> pa.Table:
         """The rows that an operator gives."""
-        if isinstance(finish, CoreRows):
+        if isinstance(finish, finishes.CoreRows):
             return self.tables[finish.core]
-        if isinstance(finish, OneRow):
+        if isinstance(finish, finishes.OneRow):
             return pa.table({"row": [True]})
-        if isinstance(finish, Versions):
+        if isinstance(finish, finishes.Versions):
             assert self.versions is not None, "whoever asks for an answer knows its tables"
             return self.versions(finish)
         key = id(finish)
@@ -130,35 +111,35 @@ class Finishing:
         require_room(self._made, "what the expressions of the finish make")
         return made
 
-    def _computed(self, finish: Computed, rows: pa.Table) -> pa.Table:
+    def _computed(self, finish: finishes.Computed, rows: pa.Table) -> pa.Table:
         marked = {name: rows.column(name) for name in self.marks(rows)}
         return pa.table(marked | {name: self._value(e, rows) for name, e in finish.columns})
 
-    def _extended(self, finish: Extended, rows: pa.Table) -> pa.Table:
+    def _extended(self, finish: finishes.Extended, rows: pa.Table) -> pa.Table:
         return rows.append_column(finish.name, self._value(finish.value, rows))
 
-    def _kept(self, finish: Kept, rows: pa.Table) -> pa.Table:
+    def _kept(self, finish: finishes.Kept, rows: pa.Table) -> pa.Table:
         return rows.filter(pa.array(self.true(finish.condition, rows)))
 
-    def _paired(self, finish: Paired, left: pa.Table, right: pa.Table) -> pa.Table:
+    def _paired(self, finish: finishes.Paired, left: pa.Table, right: pa.Table) -> pa.Table:
         return paired(finish.kind, left, right, finish.condition, self.constants)
 
-    def _numbered(self, finish: Numbered, rows: pa.Table) -> pa.Table:
+    def _numbered(self, finish: finishes.Numbered, rows: pa.Table) -> pa.Table:
         return rows.append_column(finish.name, pa.array(np.arange(rows.num_rows)))
 
     # Groups and windows.
 
-    def _grouped(self, finish: Grouped, rows: pa.Table) -> pa.Table:
+    def _grouped(self, finish: finishes.Grouped, rows: pa.Table) -> pa.Table:
         return grouped(rows, (*self.marks(rows), *finish.keys), finish.aggregates)
 
-    def _windowed(self, finish: Windowed, rows: pa.Table) -> pa.Table:
+    def _windowed(self, finish: finishes.Windowed, rows: pa.Table) -> pa.Table:
         marks = tuple(ColumnRef(OWN, name, BIGINT) for name in self.marks(rows))
         calls = [(name, replace(call, partition=(*call.partition, *marks))) for name, call in finish.calls]
         return windowed(rows, calls if marks else finish.calls)
 
     # Subqueries.
 
-    def _attached(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Table:
+    def _attached(self, finish: finishes.Attached, rows: pa.Table, found: pa.Table) -> pa.Table:
         if finish.kind == "in":
             values = self._among(finish, rows, found)
         elif finish.kind == "exists":
@@ -167,7 +148,7 @@ class Finishing:
             values = self._scalar(finish, rows, found)
         return rows.append_column(finish.name, values.cast(arrow_type(finish.type.type)))
 
-    def _among(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
+    def _among(self, finish: finishes.Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
         """Three-valued: TRUE where the value is found, else NULL where it or one of the set is NULL, else FALSE."""
         names = [f"{_VALUE} {k}" for k in range(len(finish.tests))]
         of = [test.right.name for test in finish.tests if isinstance(test.right, ColumnRef)]
@@ -194,7 +175,7 @@ class Finishing:
         unknown[with_null] = self._has_partner(rows.take(pa.array(with_null)), inner, maybe)
         return pa.array(true, mask=~true & unknown)
 
-    def _scalar(self, finish: Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
+    def _scalar(self, finish: finishes.Attached, rows: pa.Table, found: pa.Table) -> pa.Array:
         """The only value of the subquery, NULL if it has none."""
         values = found.column(finish.value).combine_chunks()
         if finish.number is None:
@@ -212,7 +193,7 @@ class Finishing:
         place = place[mine]
         return values.take(pa.array(place, mask=place < 0))
 
-    def refuse_several(self, finish: Attached, rows: pa.Table, count: np.ndarray) -> None:
+    def refuse_several(self, finish: finishes.Attached, rows: pa.Table, count: np.ndarray) -> None:
         """Subqueries that stand for one value have several rows: so many, by the number of the row around them."""
         raise too_many(int(count.max()))
 
@@ -225,7 +206,7 @@ class Finishing:
 
     # Order.
 
-    def _sorted(self, finish: Sorted, rows: pa.Table) -> pa.Table:
+    def _sorted(self, finish: finishes.Sorted, rows: pa.Table) -> pa.Table:
         keys = sort_keys(rows, finish)
         start, count = self._number(finish.start) or 0, self._number(finish.count)
         if keys and rows.num_rows > 1:
@@ -245,10 +226,10 @@ class Finishing:
 
     # Sets.
 
-    def _together(self, finish: Together, *tables: pa.Table) -> pa.Table:
+    def _together(self, finish: finishes.Together, *tables: pa.Table) -> pa.Table:
         return pa.concat_tables([_like(table, tables[0]) for table in tables])
 
-    def _compared(self, finish: Compared, left: pa.Table, right: pa.Table) -> pa.Table:
+    def _compared(self, finish: finishes.Compared, left: pa.Table, right: pa.Table) -> pa.Table:
         right = _like(right, left)
         if finish.kind == "except":
             return less(left, right) if finish.all else different(without(left, right))
@@ -258,12 +239,12 @@ class Finishing:
 _VALUE, _NUMBER = "value inside", "number inside"  # columns of a subquery's rows while they are compared
 
 
-def sort_keys(rows: pa.Table, finish: Sorted) -> dict[str, pa.Array]:
+def sort_keys(rows: pa.Table, finish: finishes.Sorted) -> dict[str, pa.Array]:
     """What decides about the order of rows."""
     return {f"k{k}": engine.alike(rows.column(name)) for k, (name, _) in enumerate(finish.keys)}
 
 
-def places_in_order(keys: Mapping[str, pa.Array], finish: Sorted, most: int | None) -> pa.Array:
+def places_in_order(keys: Mapping[str, pa.Array], finish: finishes.Sorted, most: int | None) -> pa.Array:
     """The places of the rows with these keys in order, so many of them; other columns than keys come before them."""
     order = [
         f"k{k} {'DESC' if d.descending else 'ASC'} NULLS {'FIRST' if d.nulls_first else 'LAST'}"
@@ -308,7 +289,7 @@ def _some_null(table: pa.Table) -> np.ndarray:
     return found
 
 
-def _has(finish: Attached, rows: pa.Table, found: pa.Table) -> np.ndarray:
+def _has(finish: finishes.Attached, rows: pa.Table, found: pa.Table) -> np.ndarray:
     """Whether the subquery has rows, for each row around it."""
     if finish.number is None:
         return np.full(rows.num_rows, found.num_rows > 0)

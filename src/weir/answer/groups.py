@@ -347,14 +347,10 @@ def _interpolated(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
 
 def _continuous(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
     """percentile_cont: from the other end if the order descends."""
-    assert isinstance(aggregate.parameter, tuple), "a percentage and a direction"
-    share, descending = aggregate.parameter
-    begin, count, values = _elements(lists)
-    padded = values if len(values) else np.zeros(1)
+    share, count, value_at = _ordered(aggregate, lists)
     place = np.maximum(count - 1, 0) * share
     low, high = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
-    ends = [np.maximum(count - 1 - at, 0) if descending else at for at in (low, high)]
-    below, above = (padded[np.minimum(begin + at, len(padded) - 1)] for at in ends)
+    below, above = value_at(low), value_at(high)
     with np.errstate(all="ignore"):
         between = np.where(low == high, below, (high - place) * below + (place - low) * above)
     return pa.array(between, mask=count == 0)
@@ -362,13 +358,24 @@ def _continuous(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
 
 def _stepwise(aggregate: Aggregate, lists: pa.Array) -> pa.Array:
     """percentile_disc: the first value with at least this share of the group up to it."""
+    share, count, value_at = _ordered(aggregate, lists)
+    place = np.maximum(np.ceil(count * share).astype(np.int64) - 1, 0)
+    return pa.array(value_at(place), mask=count == 0)
+
+
+def _ordered(aggregate: Aggregate, lists: pa.Array) -> tuple[float, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """The percentage, how many values each group has, and the values at given places of the order that is asked for."""
     assert isinstance(aggregate.parameter, tuple), "a percentage and a direction"
     share, descending = aggregate.parameter
     begin, count, values = _elements(lists)
     padded = values if len(values) else np.zeros(1)
-    place = np.maximum(np.ceil(count * share).astype(np.int64) - 1, 0)
-    at = np.maximum(count - 1 - place, 0) if descending else place
-    return pa.array(padded[np.minimum(begin + at, len(padded) - 1)], mask=count == 0)
+
+    def value_at(place: np.ndarray) -> np.ndarray:
+        at = np.maximum(count - 1 - place, 0) if descending else place
+        found: np.ndarray = padded[np.minimum(begin + at, len(padded) - 1)]
+        return found
+
+    return share, count, value_at
 
 
 def _moment(aggregate: Aggregate, lists: pa.Array) -> pa.Array:

@@ -23,23 +23,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from weir.algebra.update_patterns import UpdatePattern
+from weir.operators import plans
 from weir.operators.patterns import expiration_of
-from weir.operators.plans import (
-    DuplicateElimination,
-    Filtered,
-    Grouping,
-    Intersection,
-    MergeUnion,
-    Negation,
-    PlanNode,
-    Projected,
-    StreamWindow,
-    TableJoin,
-    TableRows,
-    WindowJoin,
-    has_negation,
-    inputs_of,
-)
+from weir.operators.plans import PlanNode, has_negation, inputs_of
 
 
 class Facts(NamedTuple):
@@ -62,15 +48,15 @@ class Flow(NamedTuple):
 
 def flow_of(node: PlanNode, facts: Facts) -> Flow:
     """Rate, size and distinct values above a node."""
-    if isinstance(node, StreamWindow):
+    if isinstance(node, plans.StreamWindow):
         rate = facts.rates[node.source]
         size = rate * node.length
         known = (facts.distinct.get((node.source, a), size) for a in range(node.arity))
         return Flow(rate, size, tuple(min(d, size) for d in known))
-    if isinstance(node, TableRows):
+    if isinstance(node, plans.TableRows):
         size = facts.table_rows.get(node.source, 1.0)
         return Flow(facts.rates.get(node.source, 0.0), size, (size,) * node.arity)
-    if isinstance(node, Filtered):
+    if isinstance(node, plans.Filtered):
         below = flow_of(node.input, facts)
         share = min(1.0, (node.hi - node.lo + 1) / max(below.distinct[node.attribute], 1.0))
         share = share if node.is_inside else 1 - share
@@ -78,30 +64,30 @@ def flow_of(node: PlanNode, facts: Facts) -> Flow:
         shares = (share if a == node.attribute else 1.0 for a in range(len(below.distinct)))
         distinct = tuple(min(d * part, size) for d, part in zip(below.distinct, shares, strict=True))
         return Flow(below.rate * share, size, distinct)
-    if isinstance(node, Projected):
+    if isinstance(node, plans.Projected):
         below = flow_of(node.input, facts)
         return below._replace(distinct=tuple(below.distinct[a] for a in node.attributes))
-    if isinstance(node, DuplicateElimination):
+    if isinstance(node, plans.DuplicateElimination):
         below = flow_of(node.input, facts)
         size = min(below.size, math.prod(below.distinct))
         # Each value has a tuple that follows another once in a lifetime, or comes as often as it arrives.
         return Flow(min(below.rate, size / _lifetime(below)), size, below.distinct)
-    if isinstance(node, Grouping):
+    if isinstance(node, plans.Grouping):
         below = flow_of(node.input, facts)
         size = 1.0 if node.by is None else below.distinct[node.by]
         return Flow(2 * below.rate, size, (size, size))
     left, right = flow_of(node.left, facts), flow_of(node.right, facts)
-    if isinstance(node, MergeUnion):
+    if isinstance(node, plans.MergeUnion):
         pairs = zip(left.distinct, right.distinct, strict=True)
         return Flow(left.rate + right.rate, left.size + right.size, tuple(max(d, e) for d, e in pairs))
-    if isinstance(node, Negation):
+    if isinstance(node, plans.Negation):
         share = _left_over(_of_each(left, node.left_on), _of_each(right, node.right_on))
         size = left.size * share
         return Flow(left.rate * share, size, tuple(min(d, size) for d in left.distinct))
     values = _values_met(node, left, right)
     size = left.size * right.size / values
-    rate = (left.rate * right.size + (0.0 if isinstance(node, TableJoin) else right.rate * left.size)) / values
-    distinct = left.distinct if isinstance(node, Intersection) else left.distinct + right.distinct
+    rate = (left.rate * right.size + (0.0 if isinstance(node, plans.TableJoin) else right.rate * left.size)) / values
+    distinct = left.distinct if isinstance(node, plans.Intersection) else left.distinct + right.distinct
     return Flow(rate, size, tuple(min(d, size) for d in distinct))
 
 
@@ -119,30 +105,30 @@ def _left_over(left_each: float, right_each: float) -> float:
     return max(left_each - right_each, 0.0) / left_each if left_each else 0.0
 
 
-def _values_met(node: WindowJoin | Intersection | TableJoin, left: Flow, right: Flow) -> float:
-    if isinstance(node, Intersection):
+def _values_met(node: plans.WindowJoin | plans.Intersection | plans.TableJoin, left: Flow, right: Flow) -> float:
+    if isinstance(node, plans.Intersection):
         return max(1.0, math.prod(left.distinct), math.prod(right.distinct))
     return max(1.0, left.distinct[node.left_on], right.distinct[node.right_on])
 
 
 def cost_of_node(node: PlanNode, facts: Facts, *, is_signed: bool) -> float:
     """What one operator costs in a time unit; `is_signed`: the ends of its inputs are told by negative tuples."""
-    if isinstance(node, (StreamWindow, TableRows)):
+    if isinstance(node, (plans.StreamWindow, plans.TableRows)):
         return flow_of(node, facts).rate if is_signed else 0.0  # the window is stored, and its ends are found
     below = [flow_of(child, facts) for child in inputs_of(node)]
     first = below[0]
     above = flow_of(node, facts)
-    if isinstance(node, Grouping):
+    if isinstance(node, plans.Grouping):
         return 2 * first.rate * facts.recompute
-    if isinstance(node, Negation):
+    if isinstance(node, plans.Negation):
         values = first.distinct[node.left_on], below[1].distinct[node.right_on]
         counting = 2 * first.rate * _log(values[0]) + 2 * below[1].rate * _log(values[1])
         return counting + facts.premature * above.rate * (1.0 if is_signed else above.size)
-    if isinstance(node, (WindowJoin, Intersection)):
+    if isinstance(node, (plans.WindowJoin, plans.Intersection)):
         cost = sum(flow.rate * flow.size for flow in below)
-    elif isinstance(node, TableJoin):
+    elif isinstance(node, plans.TableJoin):
         cost = first.rate * below[1].size
-    elif isinstance(node, DuplicateElimination):
+    elif isinstance(node, plans.DuplicateElimination):
         is_star = not is_signed and expiration_of(node.input).pattern is not UpdatePattern.STR
         cost = first.rate * (above.size / 2 if is_star else first.size)
     else:

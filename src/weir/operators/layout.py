@@ -135,29 +135,31 @@ def linked(table: Table, begin: int, link: int, owner: int) -> None:
 def with_more_slots(memory: Memory) -> Memory:
     """The same with twice as many slots."""
     n = len(memory.slots)
-    slots = np.zeros((2 * n, memory.slots.shape[1]), np.int64)
-    slots[:n] = memory.slots
-    linked(slots, n, NEXT, BUFFER)
-    slots[-1, NEXT] = memory.state[FREE_SLOT]
-    memory.state[FREE_SLOT] = n
-    memory.state[FREE_SLOTS] += n
     heap = memory.heap
     if len(heap):
         heap = np.full((2 * n, 3), NONE, np.int64)
         heap[:n] = memory.heap
+    slots = _doubled(memory.slots, NEXT, BUFFER, memory.state, FREE_SLOT, FREE_SLOTS)
     return memory._replace(slots=slots, heap=heap)
 
 
 def with_more_entries(memory: Memory) -> Memory:
     """The same with room for twice as many keys."""
-    n = len(memory.entries)
-    entries = np.zeros((2 * n, memory.entries.shape[1]), np.int64)
-    entries[:n] = memory.entries
-    linked(entries, n, LINK, OWNER)
-    entries[-1, LINK] = memory.state[FREE_ENTRY]
-    memory.state[FREE_ENTRY] = n
-    memory.state[FREE_ENTRIES] += n
-    return memory._replace(entries=entries)
+    return memory._replace(entries=_doubled(memory.entries, LINK, OWNER, memory.state, FREE_ENTRY, FREE_ENTRIES))
+
+
+def _doubled(
+    table: Table, link: int, owner: int, state: npt.NDArray[np.int64], first_free: int, free_count: int
+) -> Table:
+    """A table with twice as many rows; the new ones come before the others in its free list, which `state` knows."""
+    n = len(table)
+    larger = np.zeros((2 * n, table.shape[1]), np.int64)
+    larger[:n] = table
+    linked(larger, n, link, owner)
+    larger[-1, link] = state[first_free]
+    state[first_free] = n
+    state[free_count] += n
+    return larger
 
 
 def with_longer_ring(memory: Memory) -> Memory:

@@ -10,19 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from weir.algebra.update_patterns import UpdatePattern
-from weir.operators.plans import (
-    DuplicateElimination,
-    Filtered,
-    Grouping,
-    Intersection,
-    MergeUnion,
-    Negation,
-    PlanNode,
-    Projected,
-    StreamWindow,
-    TableJoin,
-    WindowJoin,
-)
+from weir.operators import plans
+from weir.operators.plans import PlanNode
 
 
 class Expiration(NamedTuple):
@@ -34,26 +23,26 @@ class Expiration(NamedTuple):
 
 def expiration_of(node: PlanNode) -> Expiration:
     """What is known of the edge above a node."""
-    if isinstance(node, StreamWindow):
+    if isinstance(node, plans.StreamWindow):
         return Expiration(UpdatePattern.WKS, node.length)
-    if isinstance(node, (Filtered, Projected)):  # rule 1
+    if isinstance(node, (plans.Filtered, plans.Projected)):  # rule 1
         return expiration_of(node.input)
-    if isinstance(node, TableJoin):  # rules 1 and 5
+    if isinstance(node, plans.TableJoin):  # rules 1 and 5
         left = expiration_of(node.left)
         return left._replace(pattern=UpdatePattern.STR) if node.is_retroactive else left
-    if isinstance(node, MergeUnion):  # rule 2
+    if isinstance(node, plans.MergeUnion):  # rule 2
         left, right = expiration_of(node.left), expiration_of(node.right)
         pattern = max(left.pattern, right.pattern)
         if left.lasts != right.lasts:
             pattern = max(pattern, UpdatePattern.WK)
         return Expiration(pattern, max(left.lasts, right.lasts))
-    if isinstance(node, (WindowJoin, Intersection)):  # rule 3
+    if isinstance(node, (plans.WindowJoin, plans.Intersection)):  # rule 3
         left, right = expiration_of(node.left), expiration_of(node.right)
         return Expiration(max(left.pattern, right.pattern, UpdatePattern.WK), min(left.lasts, right.lasts))
-    if isinstance(node, DuplicateElimination):  # rule 3
+    if isinstance(node, plans.DuplicateElimination):  # rule 3
         below = expiration_of(node.input)
         return below._replace(pattern=max(below.pattern, UpdatePattern.WK))
-    if isinstance(node, Grouping):  # rule 4
+    if isinstance(node, plans.Grouping):  # rule 4
         return expiration_of(node.input)._replace(pattern=UpdatePattern.WK)
-    assert isinstance(node, Negation), "a table has no pattern: what joins with it decides"
+    assert isinstance(node, plans.Negation), "a table has no pattern: what joins with it decides"
     return expiration_of(node.left)._replace(pattern=UpdatePattern.STR)  # rule 5

@@ -22,30 +22,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from weir.algebra.update_patterns import UpdatePattern
-from weir.operators import layout
+from weir.operators import layout, plans
 from weir.operators.buffers import ORDER_NAMES
 from weir.operators.layout import FOREVER, NONE
 from weir.operators.patterns import expiration_of
-from weir.operators.plans import (
-    DuplicateElimination,
-    Filtered,
-    Grouping,
-    Intersection,
-    MergeUnion,
-    Negation,
-    PlanNode,
-    Projected,
-    StreamWindow,
-    TableJoin,
-    TableRows,
-    WindowJoin,
-    arity_of,
-    checked,
-    has_negation,
-    inputs_of,
-    nodes_of,
-    text_of,
-)
+from weir.operators.plans import PlanNode, arity_of, checked, has_negation, inputs_of, nodes_of, text_of
 
 Kind = Literal["NT", "DIRECT", "UPA"]
 KINDS: tuple[Kind, ...] = ("NT", "DIRECT", "UPA")
@@ -113,7 +94,7 @@ class PhysicalPlan:
 
     def order_of(self, below: PlanNode, *, is_signed: bool, is_eager: bool) -> int:
         """The order of a buffer that stores what comes from `below`."""
-        if is_signed or isinstance(below, TableRows):
+        if is_signed or isinstance(below, plans.TableRows):
             return layout.UNORDERED
         if self.kind == "DIRECT":
             return layout.ARRIVAL
@@ -143,7 +124,7 @@ def build(plan: PlanNode, kind: Kind, parameters: Parameters) -> PhysicalPlan:
     physical = PhysicalPlan(kind, parameters, max(arity_of(node) for node in nodes_of(plan)))
     is_signed = kind == "NT" or (_is_frequent(physical) and has_negation(plan))
     root = _add(physical, plan, is_signed)
-    if isinstance(plan, (DuplicateElimination, Grouping)):
+    if isinstance(plan, (plans.DuplicateElimination, plans.Grouping)):
         return physical
     view = physical.add_node(layout.VIEW, plan, is_signed, is_signed)
     order = physical.order_of(plan, is_signed=is_signed, is_eager=parameters.is_view_eager)
@@ -166,11 +147,12 @@ def _is_frequent(physical: PhysicalPlan) -> bool:
 def _add(physical: PhysicalPlan, plan: PlanNode, signed_out: bool) -> int:
     """Add what is below a node, and the node; its number."""
     signed_in = signed_out
-    if isinstance(plan, (DuplicateElimination, Negation, Grouping)):  # these see each end, so they can tell it
+    if isinstance(plan, (plans.DuplicateElimination, plans.Negation, plans.Grouping)):
+        # These see each end, so they can tell it.
         signed_in = physical.kind == "NT" or (_is_frequent(physical) and any(map(has_negation, inputs_of(plan))))
     # A duplicate elimination tells the tuple that it shows from others, and batches of results belong to one tuple.
     is_above_exact = physical.has_exact_ends
-    physical.has_exact_ends |= isinstance(plan, (DuplicateElimination, TableJoin))
+    physical.has_exact_ends |= isinstance(plan, (plans.DuplicateElimination, plans.TableJoin))
     below = [_add(physical, node, signed_in) for node in inputs_of(plan)]
     n = physical.add_node(_kind_of(physical, plan, signed_in), plan, signed_in, signed_out)
     for port, child in enumerate(below):
@@ -179,29 +161,29 @@ def _add(physical: PhysicalPlan, plan: PlanNode, signed_out: bool) -> int:
     state = _fill(physical, plan, n, below)
     physical.has_exact_ends = is_above_exact
     how = "every end is told" if signed_out else "ends are known"
-    if isinstance(plan, TableRows):
+    if isinstance(plan, plans.TableRows):
         how = "changes are told"
-    pattern = "" if isinstance(plan, TableRows) else f" {expiration_of(plan).pattern.name},"
+    pattern = "" if isinstance(plan, plans.TableRows) else f" {expiration_of(plan).pattern.name},"
     physical.lines.append(f"{text_of(plan)}:{pattern} {how}" + (f"; {state}" if state else ""))
     return n
 
 
 def _kind_of(physical: PhysicalPlan, plan: PlanNode, signed_in: bool) -> int:
-    if isinstance(plan, DuplicateElimination):
+    if isinstance(plan, plans.DuplicateElimination):
         is_strict = expiration_of(plan.input).pattern is UpdatePattern.STR
         return layout.DISTINCT_STAR if physical.kind == "UPA" and not (is_strict or signed_in) else layout.DISTINCT_ROWS
-    if isinstance(plan, TableJoin):
+    if isinstance(plan, plans.TableJoin):
         return layout.JOIN if plan.is_retroactive else layout.LATER_JOIN
     kinds: dict[type, int] = {
-        StreamWindow: layout.WINDOW,
-        TableRows: layout.TABLE,
-        Filtered: layout.FILTER,
-        Projected: layout.PROJECT,
-        MergeUnion: layout.UNION,
-        WindowJoin: layout.JOIN,
-        Intersection: layout.INTERSECT,
-        Grouping: layout.GROUP,
-        Negation: layout.NEGATE,
+        plans.StreamWindow: layout.WINDOW,
+        plans.TableRows: layout.TABLE,
+        plans.Filtered: layout.FILTER,
+        plans.Projected: layout.PROJECT,
+        plans.MergeUnion: layout.UNION,
+        plans.WindowJoin: layout.JOIN,
+        plans.Intersection: layout.INTERSECT,
+        plans.Grouping: layout.GROUP,
+        plans.Negation: layout.NEGATE,
     }
     return kinds[type(plan)]
 
@@ -209,29 +191,29 @@ def _kind_of(physical: PhysicalPlan, plan: PlanNode, signed_in: bool) -> int:
 def _fill(physical: PhysicalPlan, plan: PlanNode, n: int, below: list[int]) -> str:
     """Give a node its parameters and buffers; says what its state is."""
     node = physical.nodes[n]
-    if isinstance(plan, (StreamWindow, TableRows)):
+    if isinstance(plan, (plans.StreamWindow, plans.TableRows)):
         return _fill_leaf(physical, plan, n)
-    if isinstance(plan, Filtered):
+    if isinstance(plan, plans.Filtered):
         node[layout.P0 :] = [plan.attribute, plan.lo, plan.hi, int(plan.is_inside)]
-    elif isinstance(plan, Projected):
+    elif isinstance(plan, plans.Projected):
         node[layout.P0], node[layout.P1] = len(physical.picks), len(plan.attributes)
         physical.picks += plan.attributes
-    elif isinstance(plan, DuplicateElimination):
+    elif isinstance(plan, plans.DuplicateElimination):
         return _fill_distinct(physical, plan, n)
-    elif isinstance(plan, Grouping):
+    elif isinstance(plan, plans.Grouping):
         return _fill_grouping(physical, plan, n)
-    elif isinstance(plan, Negation):
+    elif isinstance(plan, plans.Negation):
         return _fill_negation(physical, plan, n)
-    elif isinstance(plan, (WindowJoin, Intersection, TableJoin)):
+    elif isinstance(plan, (plans.WindowJoin, plans.Intersection, plans.TableJoin)):
         return _fill_join(physical, plan, n, below)
     return ""
 
 
-def _fill_leaf(physical: PhysicalPlan, plan: StreamWindow | TableRows, n: int) -> str:
+def _fill_leaf(physical: PhysicalPlan, plan: plans.StreamWindow | plans.TableRows, n: int) -> str:
     node = physical.nodes[n]
     physical.leaves.append(n)
     node[layout.P0] = plan.source
-    if isinstance(plan, TableRows):
+    if isinstance(plan, plans.TableRows):
         return ""
     node[layout.P1] = plan.length
     if node[layout.SIGNED_OUT] == 0:
@@ -241,7 +223,7 @@ def _fill_leaf(physical: PhysicalPlan, plan: StreamWindow | TableRows, n: int) -
     return f"stored: {_state(physical, window)}"
 
 
-def _fill_distinct(physical: PhysicalPlan, plan: DuplicateElimination, n: int) -> str:
+def _fill_distinct(physical: PhysicalPlan, plan: plans.DuplicateElimination, n: int) -> str:
     node, arity, lasts = physical.nodes[n], arity_of(plan), expiration_of(plan).lasts
     is_signed = node[layout.SIGNED_IN] == 1
     whole = (0, arity)
@@ -262,7 +244,7 @@ def _fill_distinct(physical: PhysicalPlan, plan: DuplicateElimination, n: int) -
     return text
 
 
-def _fill_grouping(physical: PhysicalPlan, plan: Grouping, n: int) -> str:
+def _fill_grouping(physical: PhysicalPlan, plan: plans.Grouping, n: int) -> str:
     node, arity, lasts = physical.nodes[n], arity_of(plan.input), expiration_of(plan).lasts
     aggregate = layout.AGGREGATES.index(plan.aggregate)
     node[layout.P0 : layout.P3] = [plan.by or 0, plan.attribute, aggregate]
@@ -279,7 +261,7 @@ def _fill_grouping(physical: PhysicalPlan, plan: Grouping, n: int) -> str:
     return f"{text}; an entry a group"
 
 
-def _fill_negation(physical: PhysicalPlan, plan: Negation, n: int) -> str:
+def _fill_negation(physical: PhysicalPlan, plan: plans.Negation, n: int) -> str:
     node = physical.nodes[n]
     node[layout.P0] = plan.right_on
     is_signed = node[layout.SIGNED_IN] == 1
@@ -295,11 +277,13 @@ def _fill_negation(physical: PhysicalPlan, plan: Negation, n: int) -> str:
     return f"left {_state(physical, left)}; right {_state(physical, right)}"
 
 
-def _fill_join(physical: PhysicalPlan, plan: WindowJoin | Intersection | TableJoin, n: int, below: list[int]) -> str:
+def _fill_join(
+    physical: PhysicalPlan, plan: plans.WindowJoin | plans.Intersection | plans.TableJoin, n: int, below: list[int]
+) -> str:
     node = physical.nodes[n]
     is_signed = node[layout.SIGNED_IN] == 1
-    on = (0, 0) if isinstance(plan, Intersection) else (plan.left_on, plan.right_on)
-    n_keys = arity_of(plan) if isinstance(plan, Intersection) else 1
+    on = (0, 0) if isinstance(plan, plans.Intersection) else (plan.left_on, plan.right_on)
+    n_keys = arity_of(plan) if isinstance(plan, plans.Intersection) else 1
     node[layout.P0 :] = [*on, 0, n_keys]
     texts = []
     for side, (name, input) in enumerate((("left", plan.left), ("right", plan.right))):
@@ -313,7 +297,7 @@ def _fill_join(physical: PhysicalPlan, plan: WindowJoin | Intersection | TableJo
             texts.append(f"{name} is the output of δ*")
             continue
         order = physical.order_of(input, is_signed=is_signed, is_eager=False)
-        lasts = FOREVER if isinstance(input, TableRows) else expiration_of(input).lasts
+        lasts = FOREVER if isinstance(input, plans.TableRows) else expiration_of(input).lasts
         is_scanned = physical.parameters.probes == "scan" and order != layout.UNORDERED
         key = NO_KEY if is_scanned else (on[side], n_keys)
         buffer = physical.add_buffer(n, order, layout.FORGET, arity_of(input), lasts, key)

@@ -17,24 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from weir.operators import plans
 from weir.operators.costs import Facts, cost_of
-from weir.operators.plans import (
-    DuplicateElimination,
-    Filtered,
-    Grouping,
-    Intersection,
-    MergeUnion,
-    Negation,
-    PlanNode,
-    Projected,
-    StreamWindow,
-    TableJoin,
-    TableRows,
-    WindowJoin,
-    arity_of,
-    checked,
-    text_of,
-)
+from weir.operators.plans import PlanNode, arity_of, checked, text_of
 
 CANDIDATES_MAX = 200  # plans of a query that are looked at
 
@@ -94,11 +79,11 @@ def rewritten(plan: PlanNode, *, may_change_bags: bool = False) -> Iterator[tupl
 
 def _below(plan: PlanNode) -> list[tuple[PlanNode, Callable[[PlanNode], PlanNode]]]:
     """The inputs of a node, each with a function that puts another in its place."""
-    if isinstance(plan, (StreamWindow, TableRows)):
+    if isinstance(plan, (plans.StreamWindow, plans.TableRows)):
         return []
-    if isinstance(plan, (Filtered, Projected, DuplicateElimination, Grouping)):
+    if isinstance(plan, (plans.Filtered, plans.Projected, plans.DuplicateElimination, plans.Grouping)):
         return [(plan.input, lambda node: replace(plan, input=node))]
-    if isinstance(plan, TableJoin):
+    if isinstance(plan, plans.TableJoin):
         return [(plan.left, lambda node: replace(plan, left=node))]
     return [
         (plan.left, lambda node: replace(plan, left=node)),
@@ -108,48 +93,50 @@ def _below(plan: PlanNode) -> list[tuple[PlanNode, Callable[[PlanNode], PlanNode
 
 def push_selection(plan: PlanNode) -> PlanNode | None:
     """A selection below the operator that is under it; None where it cannot go further."""
-    if not isinstance(plan, Filtered):
+    if not isinstance(plan, plans.Filtered):
         return None
     below, attribute = plan.input, plan.attribute
-    if isinstance(below, Projected):
+    if isinstance(below, plans.Projected):
         return replace(below, input=replace(plan, input=below.input, attribute=below.attributes[attribute]))
-    if isinstance(below, DuplicateElimination):
+    if isinstance(below, plans.DuplicateElimination):
         return replace(below, input=replace(plan, input=below.input))
-    if isinstance(below, (MergeUnion, Intersection)):
+    if isinstance(below, (plans.MergeUnion, plans.Intersection)):
         return replace(below, left=replace(plan, input=below.left), right=replace(plan, input=below.right))
-    if isinstance(below, Negation):
+    if isinstance(below, plans.Negation):
         # Other attributes than the compared one would change which tuples of a value there are to take away.
         if attribute != below.left_on:
             return None
         right = replace(plan, input=below.right, attribute=below.right_on)
         return replace(below, left=replace(plan, input=below.left), right=right)
-    if isinstance(below, (WindowJoin, TableJoin)):
+    if isinstance(below, (plans.WindowJoin, plans.TableJoin)):
         n_left = arity_of(below.left)
         if attribute < n_left:
             return replace(below, left=replace(plan, input=below.left))
-        if isinstance(below, WindowJoin):
+        if isinstance(below, plans.WindowJoin):
             return replace(below, right=replace(plan, input=below.right, attribute=attribute - n_left))
     return None
 
 
 def push_distinct(plan: PlanNode) -> PlanNode | None:
     """Duplicates eliminated before a join instead of after it; None where there is no such join."""
-    if not isinstance(plan, DuplicateElimination) or not isinstance(plan.input, (WindowJoin, Intersection)):
+    if not isinstance(plan, plans.DuplicateElimination):
         return None
     join = plan.input
+    if not isinstance(join, (plans.WindowJoin, plans.Intersection)):
+        return None
     return replace(join, left=_distinct(join.left), right=_distinct(join.right))
 
 
 def _distinct(side: PlanNode) -> PlanNode:
-    return side if isinstance(side, DuplicateElimination) else DuplicateElimination(side)
+    return side if isinstance(side, plans.DuplicateElimination) else plans.DuplicateElimination(side)
 
 
 def pull_negation(plan: PlanNode, *, may_change_bags: bool = False) -> PlanNode | None:
     """(A − B) ⋈ C as (A ⋈ C) − B, with the compared attribute joined; None where that is another query."""
-    if not isinstance(plan, WindowJoin) or not isinstance(plan.left, Negation):
+    if not isinstance(plan, plans.WindowJoin) or not isinstance(plan.left, plans.Negation):
         return None
     negation = plan.left
-    has_one = isinstance(plan.right, DuplicateElimination) and arity_of(plan.right) == 1
+    has_one = isinstance(plan.right, plans.DuplicateElimination) and arity_of(plan.right) == 1
     if not (has_one or may_change_bags) or negation.left_on != plan.left_on:
         return None
-    return Negation(replace(plan, left=negation.left), negation.right, negation.left_on, negation.right_on)
+    return plans.Negation(replace(plan, left=negation.left), negation.right, negation.left_on, negation.right_on)

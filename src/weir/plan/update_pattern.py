@@ -17,23 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from weir.algebra.nodes import (
-    Derived,
-    Distinct,
-    GroupBy,
-    Join,
-    Node,
-    OneRow,
-    Ordered,
-    OuterJoin,
-    Project,
-    Scan,
-    Select,
-    SetOperation,
-    Subquery,
-    WindowCall,
-    walk,
-)
+from weir.algebra import nodes
+from weir.algebra.nodes import Node, walk
 from weir.algebra.rebuild import inputs, row_expressions
 from weir.algebra.schema import Catalog
 from weir.algebra.update_patterns import UpdatePattern
@@ -41,43 +26,43 @@ from weir.algebra.update_patterns import UpdatePattern
 
 def pattern_of(node: Node, catalog: Catalog) -> UpdatePattern:
     """The pattern on the edge above a node."""
-    if isinstance(node, Scan):
+    if isinstance(node, nodes.Scan):
         return _leaf(node, catalog)
     below = [pattern_of(child, catalog) for child in inputs(node)]
     if _looks_around(node):
         return UpdatePattern.STR
-    if isinstance(node, (Select, Project)):  # rule 1
+    if isinstance(node, (nodes.Select, nodes.Project)):  # rule 1
         return below[0]
-    if isinstance(node, GroupBy):  # rule 4
+    if isinstance(node, nodes.GroupBy):  # rule 4
         return UpdatePattern.WK
-    if isinstance(node, Distinct):  # rule 3
+    if isinstance(node, nodes.Distinct):  # rule 3
         return _weak(below)
-    if isinstance(node, SetOperation):
+    if isinstance(node, nodes.SetOperation):
         if node.kind == "except":  # rule 5
             return UpdatePattern.STR
         if node.kind == "intersect":  # rule 3
             return _weak(below)
         merged = max(below)  # rule 2
         return merged if node.all else _weak([merged])
-    if isinstance(node, OneRow):
+    if isinstance(node, nodes.OneRow):
         return UpdatePattern.MONOTONIC
-    if isinstance(node, Derived):
+    if isinstance(node, nodes.Derived):
         return below[0]
-    if isinstance(node, Ordered):  # what is cut off comes back when what is before it goes
+    if isinstance(node, nodes.Ordered):  # what is cut off comes back when what is before it goes
         return below[0] if node.limit is None and node.offset is None else UpdatePattern.STR
-    if isinstance(node, OuterJoin):  # a row without a partner is a negation
+    if isinstance(node, nodes.OuterJoin):  # a row without a partner is a negation
         return _weak(below) if node.kind == "semi" else UpdatePattern.STR
-    assert isinstance(node, Join)
+    assert isinstance(node, nodes.Join)
     return _join(node, catalog)
 
 
 def _looks_around(node: Node) -> bool:
     """Whether what becomes of a row depends on other rows: on subqueries, or on a window function."""
     parts = (part for e in row_expressions(node) for part in walk(e))
-    return any(isinstance(part, (Subquery, WindowCall)) for part in parts)
+    return any(isinstance(part, (nodes.Subquery, nodes.WindowCall)) for part in parts)
 
 
-def _leaf(scan: Scan, catalog: Catalog) -> UpdatePattern:
+def _leaf(scan: nodes.Scan, catalog: Catalog) -> UpdatePattern:
     if scan.is_table:
         return UpdatePattern.STR  # read alone, a table may change in any way; a join decides for itself
     window = scan.window
@@ -95,7 +80,7 @@ def _weak(below: Collection[UpdatePattern]) -> UpdatePattern:
     return max(*below, UpdatePattern.WK)
 
 
-def _join(node: Join, catalog: Catalog) -> UpdatePattern:
+def _join(node: nodes.Join, catalog: Catalog) -> UpdatePattern:
     streams: list[UpdatePattern] = []
     for child in node.children:
         leaf = _only_scan(child)
@@ -109,7 +94,7 @@ def _join(node: Join, catalog: Catalog) -> UpdatePattern:
     return streams[0] if len(streams) == 1 else _weak(streams)  # rules 1 and 3
 
 
-def _only_scan(node: Node) -> Scan | None:
-    while isinstance(node, (Select, Project)):
+def _only_scan(node: Node) -> nodes.Scan | None:
+    while isinstance(node, (nodes.Select, nodes.Project)):
         node = node.child
-    return node if isinstance(node, Scan) else None
+    return node if isinstance(node, nodes.Scan) else None

@@ -14,6 +14,8 @@ same role in all of them; lowering `text` with `types` gives `query` again. Cost
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from weir.algebra import nodes
@@ -87,10 +89,15 @@ class _Taking:
 
     def _inside(self, query: Node) -> Node:
         """A query inside an expression: its grouping keys are its own."""
+        with self._own_keys():
+            return self.node(query)
+
+    @contextmanager
+    def _own_keys(self) -> Iterator[None]:
+        """Meanwhile no grouping key is known; then those that were known are again."""
         known, self.keys = self.keys, {}
-        taken = self.node(query)
+        yield
         self.keys = known
-        return taken
 
     def node(self, node: Node) -> Node:
         if isinstance(node, nodes.Ordered):
@@ -118,10 +125,8 @@ class _Taking:
                 if key not in self.keys:
                     self.keys[key] = self._fresh(key)
             columns.append((name, self.expression(e)))
-        inner = self.keys
-        self.keys = {}
-        child = self._sources(node.child)
-        self.keys = inner
+        with self._own_keys():
+            child = self._sources(node.child)
         for key in node.keys:
             if key not in self.keys:
                 self.keys[key] = self._fresh(key)
@@ -131,10 +136,8 @@ class _Taking:
         return nodes.GroupBy(child, keys, tuple(columns), having)
 
     def _fresh(self, key: Expression) -> Expression:
-        known, self.keys = self.keys, {}
-        taken = self.expression(key)
-        self.keys = known
-        return taken
+        with self._own_keys():
+            return self.expression(key)
 
     def _sources(self, node: Node) -> Node:
         if isinstance(node, nodes.Scan):

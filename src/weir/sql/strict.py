@@ -19,7 +19,7 @@ from weir.errors import RegisterError
 from weir.sql.position import refuse
 from weir.sql.reader import UnreadableError, words
 from weir.sql.refusals import REFUSED_CLAUSES
-from weir.sql.strict_values import BEHIND_QUERY, QUERY_STARTS, Values
+from weir.sql.strict_values import BEHIND_QUERY, Values
 
 _SET_OPERATIONS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
 _NO_ALIAS = words(
@@ -258,10 +258,7 @@ class _Grammar(Values):
 
     def _source_in_parentheses(self) -> bool:
         """( query ), or ( source joined with others ); whether it was a query."""
-        self.need("(")
-        if self.word() in QUERY_STARTS:
-            self.query()
-            self.need(")")
+        if self.opened_query():
             return True
         if self.word() == "(":
             is_query = self._source_in_parentheses()

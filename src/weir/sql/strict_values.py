@@ -317,12 +317,18 @@ class Values(Reader):
             place += 1
         return self.word(at=place) in QUERY_STARTS
 
+    def opened_query(self) -> bool:
+        """Take a parenthesis, and if a query stands right behind it, that and the one that closes; whether it does."""
+        self.need("(")
+        if self.word() not in QUERY_STARTS:
+            return False
+        self.query()
+        self.need(")")
+        return True
+
     def parenthesised(self) -> bool:
         """( query ), ( expression ) or ( expression, … ); whether it was a query."""
-        self.need("(")
-        if self.word() in QUERY_STARTS:
-            self.query()
-            self.need(")")
+        if self.opened_query():
             return True
         if self.word() == "(" and self.opens_query():
             if self.parenthesised():

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from weir.algebra.ddl import parse_type
 from weir.algebra.schema import CHANGES, Catalog, Column, Stream, Table, View
@@ -23,6 +23,8 @@ from weir.errors import OpenError, StoreError, StreamError
 from weir.store.documents import RESTORE, ROOT, create_document, read_document
 from weir.store.files import Files, unique
 from weir.store.folds import folds
+
+Relation = TypeVar("Relation", bound=Stream | Table | View)
 
 FORMAT = 3  # of a definition
 FOLDER_FORMAT = 9  # of everything in the folder together: a reader refuses any other
@@ -137,32 +139,18 @@ class CatalogLog:
     def change_keep(self, name: str, keep_us: int | None) -> None:
         """Have a stream keep its rows for another length of time; its callers have looked at the queries."""
         while True:
-            old = self._existing(name)
+            old = _existing(self.read().streams, name, "stream")
             new = replace(old, keep_us=keep_us)
             if old == new or self._append(new) is not None:
                 return
 
     def drop_stream(self, name: str) -> None:
         """Drop a stream; its callers have looked at the queries."""
-        while self._append(_Dropped(self._existing(name).name, "stream")) is None:
-            pass
+        self._drop(name, "stream", lambda known: known.streams)
 
     def drop_table(self, name: str) -> None:
         """Drop a table; its callers have looked at the queries."""
-        while True:
-            self.refresh()
-            found = self.read().tables.get(name.lower())
-            if found is None:
-                raise StreamError(f"there is no table '{name}'")
-            if self._append(_Dropped(found.name, "table")) is not None:
-                return
-
-    def _existing(self, name: str) -> Stream:
-        self.refresh()
-        found = self.read().streams.get(name.lower())
-        if found is None:
-            raise StreamError(f"there is no stream '{name}'")
-        return found
+        self._drop(name, "table", lambda known: known.tables)
 
     def define_view(self, view: View) -> int:
         """Add a view; returns the number of its document."""
@@ -170,13 +158,11 @@ class CatalogLog:
 
     def drop_view(self, name: str) -> None:
         """Drop a view; its callers have looked at the other views."""
-        while True:
-            self.refresh()
-            found = self.read().views.get(name.lower())
-            if found is None:
-                raise StreamError(f"there is no view '{name}'")
-            if self._append(_Dropped(found.name, "view")) is not None:
-                return
+        self._drop(name, "view", lambda known: known.views)
+
+    def _drop(self, name: str, kind: str, among: Callable[[Catalog], Mapping[str, Stream | Table | View]]) -> None:
+        while self._append(_Dropped(_existing(among(self.read()), name, kind).name, kind)) is None:
+            pass
 
     def _define(self, new: Stream | Table | View) -> int:
         while True:
@@ -214,6 +200,13 @@ class CatalogLog:
                 self._documents.append(_from_json(path_of(len(self._documents)), bytes(found.body)))
                 self._seals.append(found.seal)
                 self._known = _folded(self._documents)
+
+
+def _existing(relations: Mapping[str, Relation], name: str, kind: str) -> Relation:
+    found = relations.get(name.lower())
+    if found is None:
+        raise StreamError(f"there is no {kind} '{name}'")
+    return found
 
 
 def _folded(documents: Sequence[Stream | Table | View | _Dropped]) -> Catalog:
