@@ -100,5 +100,14 @@ def changes_in(
 def rows_of(table: pa.Table) -> list[str]:
     """The rows of a table of answers or of changes, as texts by which equal ones are equal."""
     names = [k for k, name in enumerate(table.column_names) if name not in (SLOT, CAME)]
-    columns = [[repr(value) for value in table.column(k).to_pylist()] for k in names]
+    columns = [[_text(value) for value in table.column(k).to_pylist()] for k in names]
     return [" ".join(row) for row in zip(*columns, strict=True)] if columns else [""] * table.num_rows
+
+
+def _text(value: object) -> str:
+    """0.0 and −0.0 are one value, also in lists and structs."""
+    if isinstance(value, float):
+        return repr(value + 0.0)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    return _text([*value.items()]) if isinstance(value, dict) else repr(value)
