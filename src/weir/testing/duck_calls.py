@@ -152,7 +152,8 @@ def _one_type(values: Sequence[Scalar], tools: Tools) -> tuple[list[str], DataTy
 def _alike(word: str) -> _Call:
     def call(args: list[Scalar], tools: Tools) -> tuple[str, DataType]:
         values, type_ = _one_type(args, tools)
-        return f"{word}({', '.join(values)})", type_
+        different = list(dict.fromkeys(values))  # DuckDB sometimes refuses a column that stands there three times
+        return f"{word}({', '.join(different)})", type_
 
     return call
 
