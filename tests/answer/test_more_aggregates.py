@@ -142,3 +142,18 @@ def test_the_mode_of_each_of_many_groups_is_its_least_most_frequent_value() -> N
         counted = Counter(v for v, g in zip(values, groups, strict=True) if g == group and v is not None)
         expected = min(counted, key=lambda v: (-counted[v], v), default=None)
         assert found[group] == expected, f"group {group}: {counted}"
+
+
+@pytest.mark.parametrize(
+    "function", ["percentile_disc(1.0) WITHIN GROUP (ORDER BY d)", "percentile(d, 1.0)", "median(d)"]
+)
+@pytest.mark.parametrize("text", ["2.50E-22", "-1.000E-21", "9007199.254740993", "0.300000000000000000000004"])
+def test_a_decimal_becomes_the_nearest_double(tmp_path: Path, function: str, text: str) -> None:
+    w = weir.open(tmp_path)
+    w.stream("e", "d decimal(38, 24), ts timestamp", time="ts", keep="forever")
+    query = w.register(f"SELECT {function} AS p FROM e")
+    column = pa.array([Decimal(text)], pa.decimal128(38, 24))
+    DirectWeir(w, wall_us=START_US).batch(
+        {"e": pa.table({"d": column, "ts": pa.array([START_US], pa.timestamp("us", "UTC"))})}
+    )
+    assert query.fetch().column("p").to_pylist() == [float(text)]

@@ -42,7 +42,10 @@ from weir.sql.order_clause import direction_of
 
 _DISTANCE_MAX = 1 << 40
 _SPREADS = ("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis")
-_OF_NUMBERS = frozenset({"sum", "avg", *_SPREADS, "corr", "covar_samp", "covar_pop", "median", "percentile"})
+_OF_DOUBLES = frozenset(
+    {*_SPREADS, "corr", "covar_samp", "covar_pop", "median", "percentile", "percentile_cont", "percentile_disc"}
+)
+_OF_NUMBERS = _OF_DOUBLES - {"percentile_cont", "percentile_disc"} | {"sum", "avg"}
 _ZEROS: dict[Kind, object] = {
     **dict.fromkeys((Kind.INT, Kind.BIGINT, Kind.TIMESTAMP), 0),
     Kind.DOUBLE: 0.0,
@@ -210,10 +213,14 @@ def _behind(e: Expressions, around: _Around, said: str) -> tuple[list[exp.Expr],
 
 
 def _as_numbers(function: Aggregation, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """Texts in numerical aggregates are cast to doubles, as Spark casts them."""
-    if function.name not in _OF_NUMBERS:
-        return args
-    return tuple(Cast(arg, DOUBLE) if arg.type.kind is Kind.STRING else arg for arg in args)
+    """Texts in numerical aggregates are cast to doubles, as Spark casts them, and so are decimals where it has doubles.
+
+    The engine of finishes would make these doubles of decimals itself, and round twice.
+    """
+    cast = {Kind.STRING} if function.name in _OF_NUMBERS else set()
+    if function.name in _OF_DOUBLES or function.name.startswith("regr_"):
+        cast.add(Kind.DECIMAL)
+    return tuple(Cast(arg, DOUBLE) if arg.type.kind in cast else arg for arg in args)
 
 
 def _is_star(node: exp.Expr) -> bool:
