@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 SPARK = "the tests that share the Spark session"
+OPERATORS = "the tests of operators, of which each worker would compile the one kernel that all of them run"
 # What takes longest begins first, or it would be left alone at the end. Tests that kill processes or set up machines
 # mostly wait.
 LONGEST = (
     "crash/test_kill_matrix.py",
     SPARK,
     "test_pythons.py",
+    OPERATORS,
     "answer/test_finish_sweep.py",
     "answer/test_wide_oracle.py",
     "runtime/test_quarantine.py",
@@ -119,10 +121,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def scope_of(test: str) -> str:
-    """What one worker runs together with a test: the tests of its file, or all that share the Spark session."""
+    """What one worker runs together with a test: the tests of its file, or all that share a session or a kernel."""
     file, _, name = test.partition("::")
-    on_spark = name.partition("[")[0] in asking_for_spark(ROOT / file)
-    return SPARK if on_spark else (ROOT / file).relative_to(HERE).as_posix()
+    if name.partition("[")[0] in asking_for_spark(ROOT / file):
+        return SPARK
+    path = (ROOT / file).relative_to(HERE).as_posix()
+    return OPERATORS if path.startswith("operators/") else path
 
 
 @cache

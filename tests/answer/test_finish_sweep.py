@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOAK = os.environ.get("WEIR_SOAK", "")  # "k/n": the k-th of n parts of the long run
-WORLDS = range(9000, 11000)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(9000, 9052)
-COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 2_500
+WORLDS = range(9000, 11000)[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else range(9000, 9040)
+COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 2_000
 SPARK_WORLDS = range(12_000, 12_210)
 QUERIES, ROWS = 52, 60  # of a world
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

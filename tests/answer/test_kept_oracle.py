@@ -31,10 +31,10 @@ def _part(seeds: range) -> range:
     return seeds[int(SOAK.split("/")[0]) :: int(SOAK.split("/")[1])] if SOAK else seeds
 
 
-FINISHES = _part(range(8000, 8400)) if SOAK else range(8000, 8004)
-MIXED = _part(range(8500, 8700)) if SOAK else range(8500, 8502)
-TABLES = _part(range(8700, 9100)) if SOAK else range(8700, 8703)
-COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 1_100
+FINISHES = _part(range(8000, 8400)) if SOAK else range(8000, 8003)
+MIXED = _part(range(8500, 8700)) if SOAK else range(8500, 8501)
+TABLES = _part(range(8700, 9100)) if SOAK else range(8700, 8702)
+COMPARISONS_MIN = 100_000 // int(SOAK.split("/")[1]) if SOAK else 700
 compared: dict[str, int] = {}
 
 

@@ -41,7 +41,7 @@ def test_the_benchmark_runs_at_smoke_size(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.soak
 def test_peers_on_spark_show_the_same_alerts(spark: SparkSession) -> None:
     found = kept.beside(w6(100, 200, 60_000_000), 2, None)
     assert [one["name"].partition(",")[0] for one in found] == ["DuckDB", "Spark", "Spark", "Spark"]
