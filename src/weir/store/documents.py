@@ -40,8 +40,12 @@ class Document(NamedTuple):
 def sealed(path: str, before: str, body: Data) -> bytes:
     """A document's bytes."""
     view = memoryview(body).cast("B")
-    head = b"%s%s %s %d" % (_MAGIC, seal_of(path, before, view).encode(), before.encode(), len(view))
-    return b"".join((head.ljust(HEAD - 1), b"\n", view))
+    return b"".join((_head(seal_of(path, before, view), before, len(view)), view))
+
+
+def _head(seal: str, before: str, size: int) -> bytes:
+    head = b"%s%s %s %d" % (_MAGIC, seal.encode(), before.encode(), size)
+    return head.ljust(HEAD - 1) + b"\n"
 
 
 def seal_of(path: str, before: str, body: Data) -> str:
@@ -62,7 +66,7 @@ def unsealed(path: str, data: Data) -> Document:
     body = view[HEAD:]
     if len(body) != size:
         raise StoreError(f"{path} is damaged: it has {len(body)} of {size} bytes", hint=RESTORE)
-    if seal_of(path, before, body) != seal:
+    if seal_of(path, before, body) != seal or _head(seal, before, size) != head:
         raise StoreError(f"{path} is damaged: it does not have its seal", hint=RESTORE)
     return Document(body, seal, before)
 

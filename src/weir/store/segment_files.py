@@ -109,7 +109,8 @@ def map_arrays(
 ) -> tuple[dict[str, Array], dict[str, Any]]:
     """A file's arrays, mapped read-only, and its meta. Missing, cut or damaged: StoreError.
 
-    `verify` looks at the checksums of the arrays too; `expected` is the checksum that the directory must have.
+    `verify` looks at the checksums of the arrays and at the zeros between them too; `expected` is the checksum that
+    the directory must have.
     """
     try:
         with open(path, "rb") as file:
@@ -130,6 +131,8 @@ def map_arrays(
     if expected is not None and checksum != expected:
         raise StoreError(f"segment {path} is damaged: it does not have its checksum")
     content = json.loads(bytes(header))
+    if verify and _has_stray_bytes(view, content["arrays"], offset):
+        raise StoreError(f"segment {path} is damaged: there is something between its arrays")
     arrays: dict[str, Array] = {}
     for name, dtype, shape, start, array_checksum in content["arrays"]:
         count = math.prod(shape)
@@ -141,6 +144,16 @@ def map_arrays(
             raise StoreError(f"segment {path} is damaged: array '{name}' does not have its checksum")
         arrays[name] = array
     return arrays, content["meta"]
+
+
+def _has_stray_bytes(view: memoryview, directory: list[list[Any]], end: int) -> bool:
+    """Whether a byte that belongs to nothing, from the head to the directory, is not 0."""
+    at = _HEAD.size - 4  # the head ends with a 0
+    for _, dtype, shape, start, _ in directory:
+        if any(view[at:start]):
+            return True
+        at = start + math.prod(shape) * np.dtype(dtype).itemsize
+    return any(view[at:end])
 
 
 def _bytes_of(array: Array) -> memoryview | bytes:
