@@ -8,10 +8,13 @@ import numpy as np
 
 from weir.operators.layout import AGGREGATES
 from weir.operators.plans import (
+    WINDOWS,
     DuplicateElimination,
     Filtered,
     Grouping,
     Intersection,
+    LandmarkWindow,
+    LastRows,
     MergeUnion,
     Negation,
     PlanNode,
@@ -30,7 +33,7 @@ TABLE = 3
 ARITY = 2
 VALUES = 4
 LARGEST = 300.0  # tuples that a result may have: a join of joins of few values would have a million
-_STATELESS = (StreamWindow, Filtered, Projected)
+_STATELESS = (*WINDOWS, Filtered, Projected)
 
 
 def random_plan(random: np.random.Generator, depth: int, n_streams: int) -> PlanNode:
@@ -65,7 +68,7 @@ def _telling(random: np.random.Generator, depth: int, n_streams: int) -> PlanNod
 
 def _grown(random: np.random.Generator, depth: int, n_streams: int) -> PlanNode:
     if depth == 0 or random.random() < 0.1:
-        return StreamWindow(int(random.integers(n_streams)), int(random.integers(1, 14)), ARITY)
+        return _window(random, int(random.integers(n_streams)))
     kind = random.choice(["filter", "project", "distinct", "union", "join", "intersect", "negate", "table"])
     left = _grown(random, depth - 1, n_streams)
     if kind == "filter":
@@ -97,6 +100,16 @@ def _grown(random: np.random.Generator, depth: int, n_streams: int) -> PlanNode:
     return MergeUnion(left, right) if kind == "union" else Intersection(left, right)
 
 
+def _window(random: np.random.Generator, source: int) -> PlanNode:
+    """Mostly one that time ends."""
+    kind = random.random()
+    if kind < 0.15:
+        return LastRows(source, int(random.integers(1, 9)), ARITY)
+    if kind < 0.25:
+        return LandmarkWindow(source, int(random.integers(-20, 40)), ARITY)
+    return StreamWindow(source, int(random.integers(1, 14)), ARITY)
+
+
 def _attribute(random: np.random.Generator, node: PlanNode) -> int:
     return int(random.integers(arity_of(node)))
 
@@ -105,6 +118,10 @@ def _size(node: PlanNode) -> float:
     """About how many tuples a plan shows where each stream has half a tuple a time unit."""
     if isinstance(node, StreamWindow):
         return node.length / 2 + 1
+    if isinstance(node, LastRows):
+        return node.count
+    if isinstance(node, LandmarkWindow):
+        return 10.0
     if isinstance(node, (Filtered, Projected, DuplicateElimination, Grouping)):
         return _size(node.input)
     if isinstance(node, TableJoin):

@@ -9,12 +9,14 @@ from weir.algebra.update_patterns import UpdatePattern
 from weir.operators import layout
 from weir.operators.execution import Execution
 from weir.operators.patterns import expiration_of
-from weir.operators.physical import Kind, Parameters, PhysicalPlan, build
+from weir.operators.physical import KINDS, Kind, Parameters, PhysicalPlan, build
 from weir.operators.plans import (
     DuplicateElimination,
     Filtered,
     Grouping,
     Intersection,
+    LandmarkWindow,
+    LastRows,
     MergeUnion,
     Negation,
     PlanNode,
@@ -26,9 +28,11 @@ from weir.operators.plans import (
 )
 
 A, B, LONG = StreamWindow(0, 20, 2), StreamWindow(1, 20, 2), StreamWindow(1, 50, 2)
+LAST, ALL = LastRows(0, 7, 2), LandmarkWindow(1, 5, 2)
 TABLE = TableRows(2, 2)
 JOIN = WindowJoin(A, B, 0, 0)
 WKS, WK, STR = UpdatePattern.WKS, UpdatePattern.WK, UpdatePattern.STR
+MONOTONIC = UpdatePattern.MONOTONIC
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,13 @@ WKS, WK, STR = UpdatePattern.WKS, UpdatePattern.WK, UpdatePattern.STR
         (Negation(LONG, A, 0, 0), STR, 50),
         (TableJoin(A, TABLE, 0, 0, is_retroactive=False), WKS, 20),
         (TableJoin(A, TABLE, 0, 0, is_retroactive=True), STR, 20),
+        (LAST, STR, layout.FOREVER),
+        (WindowJoin(LAST, B, 0, 0), STR, 20),
+        (MergeUnion(LAST, B), STR, 20),
+        (DuplicateElimination(ALL), MONOTONIC, layout.FOREVER),
+        (WindowJoin(ALL, ALL, 0, 0), MONOTONIC, layout.FOREVER),
+        (MergeUnion(ALL, A), WK, 20),
+        (Negation(ALL, A, 0, 0), STR, layout.FOREVER),
     ],
 )
 def test_patterns_follow_the_five_rules(plan: PlanNode, pattern: UpdatePattern, lasts: int) -> None:
@@ -65,6 +76,30 @@ def test_each_execution_picks_its_structures() -> None:
     assert orders(JOIN, "UPA", Parameters(is_view_eager=True)) == [layout.FIFO, layout.FIFO, layout.SORTED]
     assert orders(Filtered(A, 0, 1, 2), "UPA") == [layout.FIFO]
     assert orders(Grouping(JOIN, 0, "sum", 1), "UPA")[2] == layout.SORTED, "a group-by expires eagerly"
+
+
+def test_last_rows_end_by_negative_tuples_in_each_execution() -> None:
+    assert orders(WindowJoin(LAST, A, 0, 0), "UPA")[:2] == [layout.FIFO, layout.FIFO], "both windows are stored"
+    assert orders(WindowJoin(LAST, A, 0, 0), "UPA") == orders(WindowJoin(LAST, A, 0, 0), "NT")
+    assert orders(WindowJoin(LAST, A, 0, 0), "DIRECT") == [layout.FIFO, *[layout.ARRIVAL] * 3]
+    assert orders(WindowJoin(ALL, ALL, 0, 0), "UPA") == [layout.FIFO] * 3, "nothing ends: a list is enough"
+    for kind in KINDS:
+        execution = Execution(LastRows(0, 2, 1), kind)
+        execution.push([1, 1, 9], [0, 0, 0], [[5], [6], [7]])
+        execution.advance(1_000)
+        assert sorted(execution.rows().tolist()) == [[6], [7]]
+        assert execution.counters().negatives == 1
+
+
+def test_results_with_a_table_as_it_was_stay_until_their_row_is_no_longer_of_the_last() -> None:
+    plan = TableJoin(Projected(LastRows(0, 2, 1), (0,)), TableRows(2, 1), 0, 0, is_retroactive=False)
+    for kind in KINDS:
+        execution = Execution(plan, kind)
+        # The same row comes without and with a partner; the older one goes first.
+        execution.push([1, 2, 3, 4], [0, 2, 0, 0], [[5], [5], [5], [6]])
+        assert execution.rows().tolist() == [[5, 5]]
+        execution.push([5], [0], [[6]])
+        assert execution.rows().tolist() == []
 
 
 def kinds(plan: PhysicalPlan) -> list[int]:

@@ -15,6 +15,8 @@ from weir.operators.plans import (
     Filtered,
     Grouping,
     Intersection,
+    LandmarkWindow,
+    LastRows,
     MergeUnion,
     Negation,
     PlanNode,
@@ -48,6 +50,10 @@ def tuples(node: PlanNode, history: Sequence[Change], now: int) -> Placed:
             for place, (time, source, _, row) in enumerate(history)
             if source == node.source and now - node.length < time <= now
         ]
+    if isinstance(node, (LastRows, LandmarkWindow)):
+        came = [(t, row[: node.arity], place) for place, (t, s, _, row) in enumerate(history) if s == node.source]
+        kept = came[-node.count :] if isinstance(node, LastRows) else [c for c in came if c[0] > node.begin]
+        return [(row, place) for _, row, place in kept]
     if isinstance(node, Filtered):
         below = tuples(node.input, history, now)
         return [(r, p) for r, p in below if (node.lo <= r[node.attribute] <= node.hi) == node.is_inside]

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from weir.algebra.update_patterns import UpdatePattern
 from weir.operators import plans
 from weir.operators.patterns import expiration_of
-from weir.operators.plans import PlanNode, has_negation, inputs_of
+from weir.operators.plans import PlanNode, ends_early, inputs_of
 
 
 class Facts(NamedTuple):
@@ -35,6 +35,7 @@ class Facts(NamedTuple):
     distinct: Mapping[tuple[int, int], float]  # values of an attribute of a source
     table_rows: Mapping[int, float] = {}  # of tables
     recompute: float = 1.0  # C: work to bring an aggregate up to date
+    elapsed: float = 1.0  # time units since landmarks
     premature: float = 0.0  # share of the results of negations that end before their time
 
 
@@ -48,9 +49,13 @@ class Flow(NamedTuple):
 
 def flow_of(node: PlanNode, facts: Facts) -> Flow:
     """Rate, size and distinct values above a node."""
-    if isinstance(node, plans.StreamWindow):
+    if isinstance(node, plans.WINDOWS):
         rate = facts.rates[node.source]
-        size = rate * node.length
+        size = rate * facts.elapsed
+        if isinstance(node, plans.StreamWindow):
+            size = rate * node.length
+        elif isinstance(node, plans.LastRows):
+            size = float(node.count)
         known = (facts.distinct.get((node.source, a), size) for a in range(node.arity))
         return Flow(rate, size, tuple(min(d, size) for d in known))
     if isinstance(node, plans.TableRows):
@@ -113,8 +118,8 @@ def _values_met(node: plans.WindowJoin | plans.Intersection | plans.TableJoin, l
 
 def cost_of_node(node: PlanNode, facts: Facts, *, is_signed: bool) -> float:
     """What one operator costs in a time unit; `is_signed`: the ends of its inputs are told by negative tuples."""
-    if isinstance(node, (plans.StreamWindow, plans.TableRows)):
-        return flow_of(node, facts).rate if is_signed else 0.0  # the window is stored, and its ends are found
+    if isinstance(node, plans.LEAVES):  # a window whose ends are told is stored, and they are found
+        return flow_of(node, facts).rate if is_signed or isinstance(node, plans.LastRows) else 0.0
     below = [flow_of(child, facts) for child in inputs_of(node)]
     first = below[0]
     above = flow_of(node, facts)
@@ -144,7 +149,7 @@ def cost_of(plan: PlanNode, facts: Facts, *, is_signed: bool = False) -> float:
     """What a plan costs in a time unit; signed throughout, or where a negation below makes negative tuples."""
     below = inputs_of(plan)
     cost = sum(cost_of(child, facts, is_signed=is_signed) for child in below)
-    takes_negative = is_signed or any(has_negation(child) for child in below)
+    takes_negative = is_signed or any(ends_early(child) for child in below)
     return cost + cost_of_node(plan, facts, is_signed=takes_negative)
 
 

@@ -15,14 +15,16 @@ import numpy.typing as npt
 
 from weir.index.jit import Scalar, kernel
 from weir.index.meeting.lean import lean
-from weir.operators.buffers import delete, find_tuple, give_back, insert, pop_expired
+from weir.operators.buffers import delete, delist, find_tuple, give_back, insert, pop_expired
 from weir.operators.deltas import miss, tell
 from weir.operators.distinct import distinct_classic, distinct_star, follow, follow_star
 from weir.operators.grouping import group, ungroup
 from weir.operators.joins import meet, meet_later
 from weir.operators.layout import (
+    ARRIVED,
     AT,
     CHUNK,
+    COUNTED,
     CROWDED,
     DELTAS,
     DISTINCT_ROWS,
@@ -37,12 +39,16 @@ from weir.operators.layout import (
     FREE_ENTRIES,
     FREE_SLOTS,
     GROUP,
+    HEAD,
     INTERSECT,
     JOIN,
     KIND,
+    LANDMARK,
+    LAST_ROWS,
     LATER_JOIN,
     LEFT,
     LEFT_ENDS,
+    LIST,
     MORE_BUCKETS,
     MORE_ENTRIES,
     MORE_PARTITIONS,
@@ -175,12 +181,22 @@ def arrive(m: Memory, source: Scalar, sign: Scalar, time: Scalar, rows: Table, r
         n = m.leaves[k]
         if m.nodes[n, P0] != source:
             continue
-        expires = FOREVER
-        if m.nodes[n, KIND] == WINDOW:
+        kind, window, expires = m.nodes[n, KIND], m.nodes[n, LEFT], FOREVER
+        if kind == LANDMARK and time <= m.nodes[n, P1]:
+            continue
+        if kind == WINDOW:
             expires = time + m.nodes[n, P1]
-            if m.nodes[n, LEFT] >= 0:
-                insert(m, m.nodes[n, LEFT], rows, row, 0, expires)
+        elif kind == LAST_ROWS:
+            m.state[ARRIVED] += 1
+            expires = COUNTED + m.state[ARRIVED]
+        if window >= 0:
+            insert(m, window, rows, row, 0, expires)
         tell(m, n, sign, rows, row, 0, expires)
+        if kind == LAST_ROWS and m.buffers[window, SIZE] > m.nodes[n, P1]:
+            s = m.lists[m.buffers[window, LIST], HEAD]
+            delist(m, window, s)
+            tell(m, n, -1, m.slots, s, ROW, m.slots[s, EXPIRES])
+            give_back(m, s)
 
 
 @lean
@@ -204,7 +220,7 @@ def run(m: Memory, times: Numbers, sources: Numbers, signs: Numbers, rows: Table
     """Process arrivals from POSITION on, then let time pass until `until`; DONE, or what has to grow first."""
     n_arrivals = len(times)
     n_turns = len(m.turns)
-    at_arrival = len(m.leaves) + _SPARE
+    at_arrival = 2 * len(m.leaves) + _SPARE
     while True:
         short = DONE
         while short == DONE and m.state[PHASE] < n_turns:

@@ -26,6 +26,7 @@ NONE = -1  # no slot, no entry, no node, no buffer
 FREE = -1  # the buffer of a slot or an entry that nobody has
 FIXED = -1  # the strain of a buffer whose partitions stay as many as they are
 FOREVER = 1 << 60  # when a tuple of a table expires
+COUNTED = 1 << 59  # when a row of a window of the last rows does, and its number: no time comes so late
 
 # Columns of `slots`.
 EXPIRES, BUFFER, NEXT, PREVIOUS, AFTER, BEFORE, ENTRY, FLAG, ROW = range(
@@ -60,6 +61,7 @@ AT, SIDE, SIGN, ENDS, VALUES = range(5)
     STRAINED,  # a buffer whose partitions are too few, or NONE
     PHASE,  # the buffer whose turn it is to expire
     POSITION,  # the next arrival
+    ARRIVED,  # number of the newest row that came to a window of the last rows
     BATCH,  # number of a batch of results with a non-retroactive table
     DELTAS,  # counted: deltas processed
     NEGATIVES,  # counted: negative ones among them
@@ -68,7 +70,7 @@ AT, SIDE, SIGN, ENDS, VALUES = range(5)
     LOST,  # counted: negative tuples whose tuple was not there; always 0
     WALKED,  # counted: tuples looked at in lists and chains
     STATE_PLACES,
-) = range(19)
+) = range(20)
 
 # Orders of a buffer's lists.
 UNORDERED = 0  # no order list: expired by negative tuples only
@@ -83,6 +85,8 @@ FORGET, TELL, SHOW_OTHER, SHOW_AUXILIARY, LEFT_ENDS, RIGHT_ENDS, UNGROUP = range
 # Kinds of nodes.
 (
     WINDOW,
+    LAST_ROWS,
+    LANDMARK,
     TABLE,
     FILTER,
     PROJECT,
@@ -95,7 +99,7 @@ FORGET, TELL, SHOW_OTHER, SHOW_AUXILIARY, LEFT_ENDS, RIGHT_ENDS, UNGROUP = range
     GROUP,
     NEGATE,
     VIEW,
-) = range(13)
+) = range(15)
 
 # Aggregates.
 AGGREGATES = ("count", "sum", "avg", "min", "max")

@@ -8,6 +8,7 @@ Three executions (UPA, sections 2.3 and 5.4.3):
 
 Above a negation UPA goes one of two ways: negative tuples are rare, then buffers stay partitions and a negative tuple
 looks through the one that its expiration names; or they are frequent, then everything above the negation is as in NT.
+The last rows of a stream always end by negative tuples, so everything above such a window is as in NT.
 
 All three have the same key chains where an operator looks tuples up by key (`probes="scan"` takes them from joins that
 are not NT, which then look through the other input, as in the paper's cost formulas). Duplicate elimination, negation
@@ -18,6 +19,7 @@ its output state, and the view of a group-by its groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,7 +28,7 @@ from weir.operators import layout, plans
 from weir.operators.buffers import ORDER_NAMES
 from weir.operators.layout import FOREVER, NONE
 from weir.operators.patterns import expiration_of
-from weir.operators.plans import PlanNode, arity_of, checked, has_negation, inputs_of, nodes_of, text_of
+from weir.operators.plans import PlanNode, arity_of, checked, has_last_rows, has_negation, inputs_of, nodes_of, text_of
 
 Kind = Literal["NT", "DIRECT", "UPA"]
 KINDS: tuple[Kind, ...] = ("NT", "DIRECT", "UPA")
@@ -98,7 +100,7 @@ class PhysicalPlan:
             return layout.UNORDERED
         if self.kind == "DIRECT":
             return layout.ARRIVAL
-        if expiration_of(below).pattern is UpdatePattern.WKS:
+        if expiration_of(below).pattern <= UpdatePattern.WKS:
             return layout.FIFO
         return layout.SORTED if is_eager else layout.LOOSE
 
@@ -122,7 +124,7 @@ def build(plan: PlanNode, kind: Kind, parameters: Parameters) -> PhysicalPlan:
     if (parameters.partitions is not None and parameters.partitions < 1) or parameters.lazy_share < 0:
         raise ValueError(f"operators: at least 1 partition and no negative lazy share; got {parameters}")
     physical = PhysicalPlan(kind, parameters, max(arity_of(node) for node in nodes_of(plan)))
-    is_signed = kind == "NT" or (_is_frequent(physical) and has_negation(plan))
+    is_signed = _are_ends_told(physical, (plan,))
     root = _add(physical, plan, is_signed)
     if isinstance(plan, (plans.DuplicateElimination, plans.Grouping)):
         return physical
@@ -139,9 +141,20 @@ def build(plan: PlanNode, kind: Kind, parameters: Parameters) -> PhysicalPlan:
     return physical
 
 
-def _is_frequent(physical: PhysicalPlan) -> bool:
+def _are_ends_told(physical: PhysicalPlan, below: Sequence[PlanNode]) -> bool:
+    """Whether every end of the tuples of these plans is told by a negative tuple."""
+    if physical.kind == "NT" or any(map(_joins_last_rows, below)):
+        return True
     about = physical.parameters
-    return physical.kind == "UPA" and about.premature_share >= about.frequent_share
+    is_frequent = about.premature_share >= about.frequent_share
+    ends = (has_last_rows(plan) or (is_frequent and has_negation(plan)) for plan in below)
+    return physical.kind == "UPA" and any(ends)
+
+
+def _joins_last_rows(plan: PlanNode) -> bool:
+    """Whether there are results that stay as they were made, of a table's rows then, until others come to a stream."""
+    joins = (node for node in nodes_of(plan) if isinstance(node, plans.TableJoin) and not node.is_retroactive)
+    return any(has_last_rows(node.left) for node in joins)
 
 
 def _add(physical: PhysicalPlan, plan: PlanNode, signed_out: bool) -> int:
@@ -149,7 +162,7 @@ def _add(physical: PhysicalPlan, plan: PlanNode, signed_out: bool) -> int:
     signed_in = signed_out
     if isinstance(plan, (plans.DuplicateElimination, plans.Negation, plans.Grouping)):
         # These see each end, so they can tell it.
-        signed_in = physical.kind == "NT" or (_is_frequent(physical) and any(map(has_negation, inputs_of(plan))))
+        signed_in = _are_ends_told(physical, inputs_of(plan))
     # A duplicate elimination tells the tuple that it shows from others, and batches of results belong to one tuple.
     is_above_exact = physical.has_exact_ends
     physical.has_exact_ends |= isinstance(plan, (plans.DuplicateElimination, plans.TableJoin))
@@ -176,6 +189,8 @@ def _kind_of(physical: PhysicalPlan, plan: PlanNode, signed_in: bool) -> int:
         return layout.JOIN if plan.is_retroactive else layout.LATER_JOIN
     kinds: dict[type, int] = {
         plans.StreamWindow: layout.WINDOW,
+        plans.LastRows: layout.LAST_ROWS,
+        plans.LandmarkWindow: layout.LANDMARK,
         plans.TableRows: layout.TABLE,
         plans.Filtered: layout.FILTER,
         plans.Projected: layout.PROJECT,
@@ -191,7 +206,7 @@ def _kind_of(physical: PhysicalPlan, plan: PlanNode, signed_in: bool) -> int:
 def _fill(physical: PhysicalPlan, plan: PlanNode, n: int, below: list[int]) -> str:
     """Give a node its parameters and buffers; says what its state is."""
     node = physical.nodes[n]
-    if isinstance(plan, (plans.StreamWindow, plans.TableRows)):
+    if isinstance(plan, plans.LEAVES):
         return _fill_leaf(physical, plan, n)
     if isinstance(plan, plans.Filtered):
         node[layout.P0 :] = [plan.attribute, plan.lo, plan.hi, int(plan.is_inside)]
@@ -209,16 +224,22 @@ def _fill(physical: PhysicalPlan, plan: PlanNode, n: int, below: list[int]) -> s
     return ""
 
 
-def _fill_leaf(physical: PhysicalPlan, plan: plans.StreamWindow | plans.TableRows, n: int) -> str:
+def _fill_leaf(
+    physical: PhysicalPlan, plan: plans.StreamWindow | plans.LastRows | plans.LandmarkWindow | plans.TableRows, n: int
+) -> str:
     node = physical.nodes[n]
     physical.leaves.append(n)
     node[layout.P0] = plan.source
     if isinstance(plan, plans.TableRows):
         return ""
-    node[layout.P1] = plan.length
-    if node[layout.SIGNED_OUT] == 0:
+    if isinstance(plan, plans.LandmarkWindow):
+        node[layout.P1] = plan.begin
         return "not stored"
-    window = physical.add_buffer(n, layout.FIFO, layout.TELL, plan.arity, plan.length, NO_KEY)
+    is_counted = isinstance(plan, plans.LastRows)
+    node[layout.P1] = plan.count if isinstance(plan, plans.LastRows) else plan.length
+    if node[layout.SIGNED_OUT] == 0 and not is_counted:
+        return "not stored"
+    window = physical.add_buffer(n, layout.FIFO, layout.TELL, plan.arity, expiration_of(plan).lasts, NO_KEY)
     node[layout.LEFT] = window
     return f"stored: {_state(physical, window)}"
 

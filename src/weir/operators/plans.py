@@ -24,6 +24,24 @@ class StreamWindow:
 
 
 @dataclass(frozen=True)
+class LastRows:
+    """The last `count` tuples of a stream: each ends when as many have come after it, whenever that is."""
+
+    source: int
+    count: int
+    arity: int
+
+
+@dataclass(frozen=True)
+class LandmarkWindow:
+    """All tuples of a stream after time `begin`; none ends."""
+
+    source: int
+    begin: int
+    arity: int
+
+
+@dataclass(frozen=True)
 class TableRows:
     """A table, which arbitrary insertions and deletions change."""
 
@@ -116,6 +134,8 @@ class Negation:
 
 PlanNode = (
     StreamWindow
+    | LastRows
+    | LandmarkWindow
     | TableRows
     | Filtered
     | Projected
@@ -128,10 +148,13 @@ PlanNode = (
     | Negation
 )
 
+WINDOWS = (StreamWindow, LastRows, LandmarkWindow)
+LEAVES = (*WINDOWS, TableRows)
+
 
 def inputs_of(node: PlanNode) -> tuple[PlanNode, ...]:
     """The plans below a node, from left to right."""
-    if isinstance(node, (StreamWindow, TableRows)):
+    if isinstance(node, LEAVES):
         return ()
     if isinstance(node, (Filtered, Projected, DuplicateElimination, Grouping)):
         return (node.input,)
@@ -147,7 +170,7 @@ def nodes_of(plan: PlanNode) -> Iterator[PlanNode]:
 
 def arity_of(node: PlanNode) -> int:
     """How many attributes the tuples above a node have."""
-    if isinstance(node, (StreamWindow, TableRows)):
+    if isinstance(node, LEAVES):
         return node.arity
     if isinstance(node, (Filtered, DuplicateElimination)):
         return arity_of(node.input)
@@ -163,6 +186,16 @@ def arity_of(node: PlanNode) -> int:
 def has_negation(node: PlanNode) -> bool:
     """Whether a plan has a negation, or a join whose table may end results at any moment."""
     return any(isinstance(n, Negation) or (isinstance(n, TableJoin) and n.is_retroactive) for n in nodes_of(node))
+
+
+def has_last_rows(node: PlanNode) -> bool:
+    """Whether tuples of a plan end because others come, not because time passes."""
+    return any(isinstance(n, LastRows) for n in nodes_of(node))
+
+
+def ends_early(node: PlanNode) -> bool:
+    """Whether tuples of a plan may end at a moment that nobody knows when they come."""
+    return has_negation(node) or has_last_rows(node)
 
 
 def checked(plan: PlanNode) -> PlanNode:
@@ -183,6 +216,8 @@ def checked(plan: PlanNode) -> PlanNode:
             raise ValueError(f"operators: {_name(node)} needs {expected} attributes on the right too; got {got}")
         if isinstance(node, StreamWindow) and node.length <= 0:
             raise ValueError(f"operators: the length of a window is at least 1; got {node.length}")
+        if isinstance(node, LastRows) and node.count <= 0:
+            raise ValueError(f"operators: a window has at least 1 row; got {node.count}")
         if isinstance(node, Grouping) and node.aggregate not in AGGREGATES:
             raise ValueError(f"operators: aggregates are {', '.join(AGGREGATES)}; got {node.aggregate!r}")
         for below_node, attribute in _attributes(node):
@@ -214,6 +249,10 @@ def text_of(node: PlanNode) -> str:
     """A plan in one line, as algebra."""
     if isinstance(node, StreamWindow):
         return f"S{node.source}[{node.length}]"
+    if isinstance(node, LastRows):
+        return f"S{node.source}[last {node.count}]"
+    if isinstance(node, LandmarkWindow):
+        return f"S{node.source}[after {node.begin}]"
     if isinstance(node, TableRows):
         return f"T{node.source}"
     below = [text_of(n) for n in inputs_of(node)]

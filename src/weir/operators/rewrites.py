@@ -79,7 +79,7 @@ def rewritten(plan: PlanNode, *, may_change_bags: bool = False) -> Iterator[tupl
 
 def _below(plan: PlanNode) -> list[tuple[PlanNode, Callable[[PlanNode], PlanNode]]]:
     """The inputs of a node, each with a function that puts another in its place."""
-    if isinstance(plan, (plans.StreamWindow, plans.TableRows)):
+    if isinstance(plan, plans.LEAVES):
         return []
     if isinstance(plan, (plans.Filtered, plans.Projected, plans.DuplicateElimination, plans.Grouping)):
         return [(plan.input, lambda node: replace(plan, input=node))]
