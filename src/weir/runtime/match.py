@@ -31,7 +31,7 @@ from weir.runtime.reports import schema_of
 from weir.store.arrays import read_arrays
 from weir.store.files import Files, open_files
 from weir.store.lifetimes import read_lifetimes
-from weir.store.matches import Piece, write_matches
+from weir.store.matches import NewPiece, write_matches
 from weir.store.row_files import read_table, times_us
 
 REPORT_DDL = (
@@ -113,7 +113,7 @@ class _Slice:
     def __init__(self, task: MatchTask, files: Files) -> None:
         self.task = task
         self.files = files
-        self.pieces: list[Piece] = []
+        self.pieces: list[NewPiece] = []
         self.pairs = 0
         self.over = False
         self.reported_max: int | None = REPORTED_IDS_MAX  # None: all, because they can only be demoted together
@@ -195,16 +195,16 @@ class _Slice:
         return all_ids[order], all_weights[order]
 
 
-def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Results) -> Piece:
+def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Results) -> NewPiece:
     """Results as a match file has them; where all events are given, many without results are left out."""
     if found.events is not None:
-        return Piece(channel, side, new.row_ids[found.events], found.offsets, ids[found.slots], found.partners)
+        return NewPiece(channel, side, new.row_ids[found.events], found.offsets, ids, found.slots, found.partners)
     events, offsets = new.row_ids, found.offsets
     counts = np.diff(offsets)
     some = np.flatnonzero(counts)
     if SPARSE_SHARE * len(some) < len(events):
         events, offsets = events[some], np.concatenate([offsets[:1], offsets[1:][some]])
-    return Piece(channel, side, events, offsets, ids[found.slots], found.partners)
+    return NewPiece(channel, side, events, offsets, ids, found.slots, found.partners)
 
 
 def match_slice(task: MatchTask, number: int) -> dict[str, object]:
