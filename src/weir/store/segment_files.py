@@ -81,8 +81,10 @@ def packed_arrays(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> tuple
     return data, laid.checksum
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Write all arrays to a file; durable when it returns. An older file of that name is replaced whole."""
+def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any], *, durable: bool = True) -> None:
+    """Write all arrays to a file; durable when it returns, unless nobody reads it after a crash. An older file of that
+    name is replaced whole.
+    """
     laid = _lay_out(arrays, meta)
     temporary = path.with_name(f".{path.name}.{unique()}")
     try:
@@ -93,9 +95,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any
                 file.write(part)
                 reach("half a segment file")
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
     except OSError as error:
         hint = f"free some space under {path.parent} and run again; nothing is lost"
         raise DiskError(f"cannot write segment {path}: {error.strerror or error}", hint=hint) from error
