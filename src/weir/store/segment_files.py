@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import mmap
 import os
 import struct
 import zlib
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from weir.errors import DiskError, StoreError
 from weir.store.files import reach, sync_folder, unique
@@ -117,9 +117,9 @@ def map_arrays(
     the directory must have.
     """
     try:
-        with open(path, "rb") as file:
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
+        with pa.memory_map(str(path)) as file:  # Python's own map would keep a file descriptor open
+            view = memoryview(file.read_buffer()).cast("B")
+    except (OSError, ValueError) as error:
         raise StoreError(f"segment {path} cannot be opened: {error}") from error
     if len(view) < _HEAD.size + _TRAILER.size:
         raise StoreError(f"segment {path} is cut: {len(view)} bytes")
