@@ -17,6 +17,7 @@ from weir.answer.table_versions import pairs_met, shown_at
 from weir.errors import PushError, RegisterError, StreamError
 from weir.store.check import check
 from weir.store.mapped import sweep
+from weir.store.query_groups import NewQueries
 
 # ── definitions ────────────────────────────────────────────────────────────────────────────────────
 
@@ -407,7 +408,7 @@ def test_a_table_that_is_read_is_not_dropped(tmp_path: Path) -> None:
     w.register("SELECT stock FROM stocked")
     # As a version that runs such queries would have registered them; this one cannot read the text.
     text = "SELECT s0.a FROM trade s0, stock s1 WHERE s1.rating = :c0"
-    group = w.registry.register(text, (INT,), pa.table({"c0": [1, 2]}), ["selection"], ["trade"], 1)
+    group = w.registry.register(NewQueries(text, (INT,), pa.table({"c0": [1, 2]}), ["selection"], ["trade"], 1))
     with pytest.raises(StreamError, match=r"2 standing queries \(1, 2\) read table 'stock'; drop them first"):
         w.drop_table("stock")
     w.drop([group.first_id, group.first_id + 1])

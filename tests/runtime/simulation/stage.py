@@ -25,7 +25,8 @@ from weir.store.documents import read_document
 from weir.store.files import Data, Entry, Files
 from weir.store.inbox import ADVANCE, CLOCK, Inbox
 from weir.store.ledger import MatchFile, Plan, RowFile
-from weir.store.registry import GroupRef, Ids, Registry, path_of
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Ids, Registry, path_of
 
 if TYPE_CHECKING:
     from tests.runtime.simulation.world import World

@@ -51,6 +51,7 @@ from weir.store.catalog import CatalogLog, identity
 from weir.store.files import Files, ObjectFiles
 from weir.store.inbox import Inbox
 from weir.store.ledger import Ledger
+from weir.store.query_groups import NewQueries
 from weir.store.registry import Registry
 from weir.store.state import State
 from weir.store.vacuum import vacuum
@@ -234,7 +235,7 @@ class World:
 
         def action() -> None:
             table = pa.table({"c0": constants})
-            group = registry.register("shape", (BIGINT,), table, ["selection"], [stream], self.defined)
+            group = registry.register(NewQueries("shape", (BIGINT,), table, ["selection"], [stream], self.defined))
             document = self.model.documents[group.number]
             require(document.values == constants, "another registration's document", group.number)
             require(document.first_id == group.first_id, "query ids", group, document)
