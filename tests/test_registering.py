@@ -24,20 +24,8 @@ JOIN = (
     "SELECT t.price, n.word FROM trade t JOIN news n ON t.symbol = n.symbol WHERE t.price < :top "
     "BEGIN NOW - INTERVAL 10 SECONDS END NOW"
 )
-COLUMNS = [
-    "id",
-    "name",
-    "sql",
-    "tags",
-    "owner",
-    "shape",
-    "stream",
-    "family",
-    "first_batch",
-    "demoted",
-    "kept",
-    "reason",
-]
+SAID = ["id", "name", "sql", "tags", "owner"]
+COLUMNS = [*SAID, "shape", "stream", "family", "first_batch", "demoted", "kept", "reason"]
 
 
 def opened(folder: Path) -> weir.Weir:
