@@ -10,8 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +22,7 @@ from weir.algebra.schema import CHANGES, Catalog, Stream, Table, View, is_change
 from weir.answer.describe import describe
 from weir.answer.listing import listing
 from weir.answer.standing import Library
+from weir.definitions import Definitions, defined_stream
 from weir.errors import (
     OpenError,
     PushError,
@@ -31,12 +31,10 @@ from weir.errors import (
     RunError,
     StoreError,
     StreamError,
-    WeirError,
-    did_you_mean,
 )
 from weir.families.forms import with_known_strategies
 from weir.handles import Queries, Query, to_us
-from weir.plan.registration import keeps_its_window, plan_registration
+from weir.plan.registration import plan_registration
 from weir.plan.views import defined_view, droppable_view
 from weir.registering import Registering, filters, label_of, name_array, names_array, one_row
 from weir.runtime import session as sessions
@@ -45,12 +43,7 @@ from weir.runtime.intake import (
     as_table,
     check_advance,
     check_trigger,
-    expect_name,
-    expect_text,
-    parse_columns,
-    parse_length,
     rows_for,
-    time_column,
 )
 from weir.runtime.run import Run
 from weir.runtime.table_changes import changes_frame, defined_table, deletions, upserts
@@ -120,6 +113,7 @@ class Weir:
         self.inbox = Inbox(self.files)
         self.state = State()
         self._library = Library(self.registry, self.catalog_log, self.settings)
+        self._definitions = Definitions(self._library)
         self._registering = Registering(self._library)
         self._spark = spark
         self._owns_spark = False
@@ -168,20 +162,7 @@ class Weir:
         nothing, another definition of the same name is a `StreamError`. A DataFrame must be given again by every
         process that runs the job.
         """
-        expect_name(name, "stream", StreamError)
-        expect_text(time, f"time of stream '{name}'", StreamError)
-        if isinstance(source, str):
-            columns, kind = parse_columns(source, name), "push"
-        else:
-            from weir.runtime.frames import check_frame
-            from weir.runtime.sources import columns_of
-
-            check_frame(source, name)
-            columns, kind = columns_of(source, f"stream '{name}'"), "spark"
-        spelt = time_column(name, columns, time, "stream").name
-        keep_us = parse_length(keep, f"keep of stream '{name}'")
-        future_us = parse_length(future, f"future of stream '{name}'")
-        defined = Stream(name, columns, spelt, keep_us, 2**60 if future_us is None else future_us, kind)
+        defined = defined_stream(name, source, time, keep, future)
         self.catalog_log.define_stream(defined)
         if not isinstance(source, str):
             self._add_frame(name, source)
@@ -203,47 +184,14 @@ class Weir:
         `StreamError` that names them. A longer keep brings no expired rows back: a window that reaches further than
         they do can be fetched when it is filled.
         """
-        stream = self._stream(name, StreamError)
-        keep_us = parse_length(keep, f"keep of stream '{stream.name}'")
-        if keep_us is None and stream.keep_us is not None:
-            raise StreamError(
-                f"stream '{stream.name}' keeps a finite time, and what has expired cannot come back for ever",
-                hint="define another stream with keep='forever'",
-            )
-        changed = replace(stream, keep_us=keep_us)
-        self._refuse_change(changed)
-        self.catalog_log.change_keep(stream.name, keep_us)
-        try:  # again: a query may have been registered meanwhile
-            self._refuse_change(changed)
-        except StreamError:
-            self.catalog_log.change_keep(stream.name, stream.keep_us)
-            raise
-        return changed
-
-    def _refuse_change(self, changed: Stream) -> None:
-        """A StreamError if standing queries would see other rows of a stream that is defined like this."""
-        depend = []
-        for ids, planned, constants in self._library.reading(changed.name):
-            if planned is not None and not keeps_its_window(planned.query, changed, constants):
-                depend.append(ids)
-        self._refuse(depend, f"the windows of {{}} depend on how long stream '{changed.name}' keeps its rows")
+        return self._definitions.change_keep(name, keep)
 
     def drop_stream(self, name: str) -> None:
         """Drop a stream: its rows go, what was pushed and not yet taken goes with them, and its name is not used again.
 
         While queries that read it stand it is a `StreamError` that names them.
         """
-        stream = self._stream(name, StreamError)
-        self._refuse([ids for ids, _, _ in self._library.reading(stream.name)], f"{{}} read stream '{stream.name}'")
-        self.catalog_log.drop_stream(stream.name)
-        self._remove_frame(stream.name)
-
-    def _refuse(self, groups: Sequence[np.ndarray], why: str) -> None:
-        """A StreamError that names some of the queries that stand in the way, if there are any."""
-        ids = np.concatenate([np.empty(0, np.int64), *groups])
-        if len(ids):
-            some = ", ".join(str(id) for id in ids[:5]) + (", …" if len(ids) > 5 else "")
-            raise StreamError(why.format(f"{len(ids):,} standing queries ({some})"), hint="drop them first")
+        self._remove_frame(self._definitions.drop_stream(name).name)
 
     def table(
         self,
@@ -279,10 +227,7 @@ class Weir:
 
         While queries that read it stand it is a `StreamError` that names them.
         """
-        table = self._table(name, StreamError)
-        self._refuse(self._library.reading_table(table.name), f"{{}} read table '{table.name}'")
-        self.catalog_log.drop_table(table.name)
-        self._remove_frame(table.changes.name)
+        self._remove_frame(self._definitions.drop_table(name).changes.name)
 
     def view(self, name: str, sql: str) -> View:
         """Give a query a name that other queries may use in FROM.
@@ -444,7 +389,7 @@ class Weir:
         Arrow and Spark, which tell them apart. Rows that do not fit are a `PushError`, and none of them is taken. If
         there are no rows, nothing is pushed and the number is −1.
         """
-        defined = self._stream(stream, PushError)
+        defined = self._definitions.stream(stream, PushError)
         if defined.source != "push":
             raise PushError(
                 f"stream '{defined.name}' is fed by a streaming DataFrame", hint="define another stream for pushed rows"
@@ -494,7 +439,7 @@ class Weir:
         return self._push_changes(defined, deletions(defined, keys))
 
     def _pushed_table(self, name: str) -> Table:
-        table = self._table(name, PushError)
+        table = self._definitions.table(name, PushError)
         if table.source != "push":
             raise PushError(f"table '{table.name}' is changed by a streaming DataFrame", hint="add rows there")
         return table
@@ -510,7 +455,11 @@ class Weir:
         them. Of a table that a streaming DataFrame changes, the reason may be null key or unknown operation, too.
         """
         is_table = isinstance(stream, str) and stream.lower() in self.catalog.tables
-        defined = self._table(stream, StreamError).changes if is_table else self._stream(stream, StreamError)
+        defined = (
+            self._definitions.table(stream, StreamError).changes
+            if is_table
+            else self._definitions.stream(stream, StreamError)
+        )
 
         def read(state: State) -> list[pa.Table]:
             return [read_table(self.files, f.path) for _, _, f in state.late_files if f.stream == defined.name]
@@ -532,14 +481,6 @@ class Weir:
                 if self.state.refresh(self.ledger) == before:
                     raise
                 return read(self.state)
-
-    def _stream(self, name: str, error: type[PushError] | type[StreamError]) -> Stream:
-        streams, tables = self.catalog.streams, self.catalog.tables
-        return _defined("stream", name, streams, tables, "it is a table: see upsert, delete and drop_table", error)
-
-    def _table(self, name: str, error: type[PushError] | type[StreamError]) -> Table:
-        streams, tables = self.catalog.streams, self.catalog.tables
-        return _defined("table", name, tables, streams, "it is a stream: see push and drop_stream", error)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -602,16 +543,3 @@ class Weir:
         from weir.runtime.housekeeping import vacuum_now
 
         return vacuum_now(self.files, self.settings)
-
-
-def _defined(
-    kind: str, name: str, of_kind: Mapping[str, R], others: Container[str], if_other: str, error: type[WeirError]
-) -> R:
-    """The stream or table of this name; if there is none the error says what the name may have meant."""
-    expect_text(name, f"the name of a {kind}", error)
-    found = of_kind.get(name.lower())
-    if found is None:
-        known = [relation.name for relation in of_kind.values()]
-        meant = did_you_mean(name, known) or f"{kind}s: {', '.join(known) or 'none yet'}"
-        raise error(f"there is no {kind} '{name}'", hint=if_other if name.lower() in others else meant)
-    return found

@@ -129,16 +129,18 @@ class Labels:
         """A row for each group of the registry, in their order, with the columns of `GROUPS`."""
         with self.registry.lock:
             self._follow()
-            self._groups = [_joined(self._groups)]
+            if len(self._groups) != 1:
+                self._groups = [_joined(self._groups)]
             return self._groups[0]
 
     def labels_of(self, ids: Ids) -> tuple[pa.Table, npt.NDArray[np.int64]]:
         """Labels (tags, owner), and for each of these queries the row of its own."""
         with self.registry.lock:
             self._follow()
-            self._relabelled = [_newest(self._relabelled)]
+            if len(self._relabelled) != 1:
+                self._relabelled = [_newest(self._relabelled)]
             of_queries = self._relabelled[0]
-            table = pa.concat_tables([part.select(["tags", "owner"]) for part in (self.groups(), of_queries)])
+            table = pa.concat_tables([part.select(["tags", "owner"]) for part in (*self._groups, of_queries)])
             rows = self.registry.places_of(ids)
         changed = of_queries["id"].to_numpy()
         at = np.minimum(np.searchsorted(changed, ids), max(len(changed) - 1, 0))
@@ -158,7 +160,12 @@ class Labels:
 
     def written_at(self, place: int) -> Written | None:
         """The text with which a group was registered, the groups counted from 0."""
-        groups = self.groups()
+        with self.registry.lock:
+            self._follow()
+            for groups in self._groups:
+                if place < groups.num_rows:
+                    break
+                place -= groups.num_rows
         sql, slots, text = (groups[name][place].as_py() for name in ("sql", "slots", "text"))
         return None if sql is None else Written(sql, tuple(Slot(*slot) for slot in json.loads(slots or "[]")), text)
 
@@ -181,12 +188,14 @@ class Labels:
         count = self.registry.count
         if count == self._count:
             return
-        groups = self.registry.groups()[sum(table.num_rows for table in self._groups) :]
+        groups = self.registry.groups_since(sum(table.num_rows for table in self._groups))
         relabellings = self.registry.relabellings()[self._relabellings :]
         read = [self._read(group) for group in groups]
         changed = [self._read_relabelling(number) for number in relabellings]
         if groups:
             self._groups.append(pa.Table.from_pylist([row for row, _ in read], GROUPS))
+            while len(self._groups) > 1 and 2 * self._groups[-1].num_rows >= self._groups[-2].num_rows:
+                self._groups[-2:] = [_joined(self._groups[-2:])]
         named = [block for _, block in read if block is not None]
         if named:
             ids = np.concatenate([ids for ids, _ in named])

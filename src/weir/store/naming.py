@@ -34,7 +34,10 @@ class Named(NamedTuple):
 def register_named(labels: Labels, new: NewQueries, names: pa.Array) -> Named:
     """One query for each row of constants, under its name; the names are distinct."""
     named = _register(labels, new, names, lambda: labels.find_many(names))
-    _relabel(labels, named.ids, new.label)
+    end = named.group.first_id if named.group is not None else np.iinfo(np.int64).max
+    stood_before = named.ids[named.ids < end]
+    if len(stood_before):
+        _relabel(labels, stood_before, new.label)
     return named
 
 
@@ -81,10 +84,12 @@ def _are_same(registry: Registry, new: NewQueries, ids: Ids) -> npt.NDArray[np.b
     """For each row of constants, whether the standing query of this id (−1: none) is the one that it would become."""
     same = np.zeros(len(ids), bool)
     known = np.flatnonzero(ids >= 0)
-    groups = registry.groups()
+    if not len(known):
+        return same
     places = registry.places_of(ids[known])
     for place in np.unique(places).tolist():
-        group, rows = groups[place], known[places == place]
+        rows = known[places == place]
+        group = registry.group_of_core(int(ids[rows[0]]))
         if _is_of_shape(group, new):
             before = registry.constants(group).take(pa.array(ids[rows] - group.first_id))
             same[rows] = _are_equal(before, new.constants.take(pa.array(rows)))

@@ -70,7 +70,7 @@ class Registry:
         self._relabellings: list[int] = []  # documents that change labels
         self._head = ROOT  # the seal of the newest document
         self._checked: set[int] = set()  # documents whose seal was looked at, of groups that a cache told of
-        self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
+        self._arrays: tuple[Ids, Ids, Ids] = (np.empty(0, np.int64),) * 3  # see `_layout`
         self._opened = False  # whether a cache file was looked for
         self._cached = 0  # documents in the newest cache file we know of
 
@@ -193,6 +193,11 @@ class Registry:
             self._require(upto)
             return tuple(self._groups[: bisect_left(self._group_numbers, upto)])
 
+    def groups_since(self, place: int) -> Sequence[GroupRef]:
+        """The groups from a place on, counted from 0, as of the last refresh."""
+        with self.lock:
+            return self._groups[place:]
+
     def group_at(self, number: int) -> GroupRef:
         """The group that a document registered."""
         with self.lock:
@@ -255,9 +260,11 @@ class Registry:
     def _layout(self) -> tuple[Ids, Ids, Ids]:
         """For each group its first id, and how many queries it has, and cores a query."""
         with self.lock:
-            if self._arrays is None or len(self._arrays[0]) != len(self._groups):
-                rows = [(g.first_id, g.count, g.cores) for g in self._groups]
-                first, count, cores = np.array(rows, np.int64).reshape(-1, 3).T
+            known = len(self._arrays[0])
+            if known < len(self._groups):
+                rows = [(g.first_id, g.count, g.cores) for g in self._groups[known:]]
+                new = np.array(rows, np.int64).T
+                first, count, cores = (np.concatenate(each) for each in zip(self._arrays, new, strict=True))
                 self._arrays = first, count, cores
             return self._arrays
 

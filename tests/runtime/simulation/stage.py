@@ -105,7 +105,8 @@ class ShakyFiles:
         self.world.tick()
 
     def local_path(self, path: str) -> Path | None:
-        raise NotImplementedError("nothing is mapped in the simulation")
+        self.world.tick()
+        return self.inner.local_path(path)
 
 
 # ── Spark's part ───────────────────────────────────────────────────────────────────────────────────
