@@ -348,22 +348,11 @@ class Registry:
                 reads = " and ".join(map(str, READS))
                 raise StoreError(f"{path} has format {about['format']}, this version reads {reads}")
             if about["kind"] == "register":
-                types = tuple(parse_type(t) for t in about["types"])
-                self._add_group(
-                    GroupRef(
-                        number,
-                        self._first_id(),
-                        about["count"],
-                        about["shape"],
-                        types,
-                        tuple(about["families"]),
-                        tuple(about["channels"]),
-                        about["catalog"],
-                        _kept_as(about["kept"]),
-                    )
-                )
-                if REPLACES in reader.schema.names:
-                    drops.append((number, reader.read_all()[REPLACES].drop_null().to_numpy()))
+                group = self._group(number, about)
+                gone = reader.read_all()[REPLACES].drop_null().to_numpy() if REPLACES in reader.schema.names else None
+                self._add_group(group)  # when nothing can fail any more, or it would be there without its drops
+                if gone is not None:
+                    drops.append((number, gone))
             elif about["kind"] == "drop":
                 drops.append((number, reader.read_all()["id"].to_numpy()))
             elif about["kind"] == "retry":
@@ -375,6 +364,20 @@ class Registry:
             self._head = document.seal
         except (*DAMAGED, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path} is damaged: {error!r}", hint=RESTORE) from error
+
+    def _group(self, number: int, about: dict[str, Any]) -> GroupRef:
+        """The next group, as its document describes it."""
+        return GroupRef(
+            number,
+            self._first_id(),
+            about["count"],
+            about["shape"],
+            tuple(parse_type(t) for t in about["types"]),
+            tuple(about["families"]),
+            tuple(about["channels"]),
+            about["catalog"],
+            _kept_as(about["kept"]),
+        )
 
     def _first_id(self) -> int:
         return self._next_id
