@@ -114,7 +114,7 @@ def _stretches(ids: range | np.ndarray) -> list[tuple[int, int]]:
 
 def _id_or_name(given: str) -> int | str:
     """A query, as it is named on the command line: names are never numbers."""
-    return int(given) if given.isdigit() else given
+    return int(given) if given.isascii() and given.isdigit() else given
 
 
 def _push(args: argparse.Namespace) -> None:
@@ -179,8 +179,9 @@ def _changes(args: argparse.Namespace) -> None:
 
 def _explain(args: argparse.Namespace) -> None:
     weir = _open(args)
-    is_known = args.query.isdigit() or weir.queries(name=args.query).num_rows > 0
-    print(weir.query(_id_or_name(args.query)).explain() if is_known else weir.explain(args.query))
+    query = _id_or_name(args.query)
+    is_known = isinstance(query, int) or weir.queries(name=query).num_rows > 0
+    print(weir.query(query).explain() if is_known else weir.explain(args.query))
 
 
 def _replace(args: argparse.Namespace) -> None:

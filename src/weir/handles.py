@@ -60,7 +60,7 @@ class Query:
 
     @property
     def sql(self) -> str:
-        """The query's text in canonical form, with its constants: what the registry keeps of the text it was given."""
+        """The query's text in canonical form, with its constants; `text` is the one that was written."""
         self._weir.registry.refresh()
         return self._weir._library.text(self.id)
 

@@ -12,6 +12,7 @@ import pytest
 
 import weir
 from tests.tables import SECOND, STOCK, instant, lines, opened, read, trades
+from weir import definitions
 from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, INT
 from weir.answer.table_versions import pairs_met, shown_at
 from weir.errors import PushError, RegisterError, StreamError
@@ -456,7 +457,7 @@ def test_a_query_that_comes_while_its_table_goes_stops_nobody(
     w.view("seen", "SELECT n.a FROM named n JOIN stock s ON n.name = s.symbol")
     other = w.register("SELECT a FROM named WHERE a > 0")
     late: list[weir.Query] = []
-    refuse = w._refuse
+    refuse = definitions._refuse
 
     def refuse_slowly(groups: list[np.ndarray], why: str) -> None:
         refuse(groups, why)
@@ -465,7 +466,7 @@ def test_a_query_that_comes_while_its_table_goes_stops_nobody(
     w.upsert("stock", {"symbol": ["A"], "company": ["x"]})
     rows = pa.table({"a": pa.array([1, 2], pa.int32()), "name": ["A", "B"], "ts": [instant(SECOND)] * 2})
     direct.batch({"named": rows})
-    monkeypatch.setattr(w, "_refuse", refuse_slowly)
+    monkeypatch.setattr(definitions, "_refuse", refuse_slowly)
     w.drop_table("stock")
     direct.batch({"named": rows})
     assert other.fetch().num_rows == 4
