@@ -15,6 +15,8 @@ import weir
 from tests.keeping import changes_in, rows_of
 from tests.marks import few_are_quick
 from weir.errors import FetchError, QueryError, RegisterError
+from weir.store import registry as registry_module
+from weir.store.query_groups import NewQueries
 from weir.testing.direct import DirectWeir
 
 SECOND = 1_000_000
@@ -155,6 +157,27 @@ def test_the_list_says_what_people_said(w: weir.Weir) -> None:
 def test_an_empty_weir_has_an_empty_list(w: weir.Weir) -> None:
     for listed in (w.queries(), w.queries(name="a"), w.queries(tag="a", text="b"), w.queries(id=3), w.queries(id=[])):
         assert (listed.num_rows, listed.column_names) == (0, COLUMNS)
+
+
+def test_queries_of_an_earlier_version_are_listed_with_their_canonical_text(
+    w: weir.Weir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote documents of format 5, without texts and labels."""
+    about = NewQueries.about
+    with monkeypatch.context() as earlier:
+        earlier.setattr(registry_module, "FORMAT", 5)
+        earlier.setattr(
+            NewQueries,
+            "about",
+            lambda new: {key: value for key, value in about(new).items() if key not in ("written", "label")},
+        )
+        old = w.register_many(CHEAP, {"top": [1, 2]})
+    new = w.register(CHEAP, {"top": 1}, name="new")
+    assert w.queries()["sql"].to_pylist() == [old[0].sql, old[1].sql, new.text]
+    assert w.queries(text="price < 2")["id"].to_pylist() == [1]
+    with pytest.raises(RegisterError, match="the text of query 0 has no parameters"):
+        old[0].change({"top": 5})
+    assert w.replace(0, CHEAP, {"top": 5}).text == CHEAP.replace(":top", "5")
 
 
 def test_dropping_by_what_people_said(w: weir.Weir) -> None:
