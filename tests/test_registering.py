@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,36 @@ def test_constants_are_changed_in_place_of_the_query(w: weir.Weir) -> None:
     assert w.queries(id=[4, 5])["id"].to_pylist() == [5]
     with pytest.raises(QueryError, match="query 4 was replaced by query 5; ask for query 5"):
         w.replace(without.id, COUNT, {"top": 1})
+
+
+def test_who_loses_a_race_replaces_the_winner_by_name_and_is_told_by_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w, other = opened(tmp_path / "w"), opened(tmp_path / "w")
+    w.register(CHEAP, {"top": 1}, name="cheap")
+    create = w.files.create
+
+    def after(first: Callable[[], object]) -> None:
+        """Have another process be quicker with its document."""
+
+        def slowly(path: str, data: Any, *, durable: bool = True) -> bool:
+            monkeypatch.setattr(w.files, "create", create)
+            first()
+            return create(path, data, durable=durable)
+
+        monkeypatch.setattr(w.files, "create", slowly)
+
+    after(lambda: other.replace("cheap", params={"top": 2}))
+    assert w.replace("cheap", params={"top": 3}).id == 2
+    assert w.registry.dropped().tolist() == [0, 1]
+    after(lambda: other.replace("cheap", params={"top": 4}))
+    with pytest.raises(QueryError, match="query 2 was replaced by query 3; ask for it by its name, 'cheap'"):
+        w.replace(2, params={"top": 5})
+    after(lambda: other.replace("cheap", params={"top": 6}))
+    assert w.drop(name="cheap") == 1
+    assert w.registry.dropped().tolist() == [0, 1, 2, 3, 4], "whoever had the name by then"
+    after(lambda: other.register(CHEAP, {"top": 7}, name="new"))
+    assert w.register(CHEAP, {"top": 7}, name="new").id == 5, "it stood before"
 
 
 def test_a_token_is_of_one_query(w: weir.Weir) -> None:

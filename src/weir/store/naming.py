@@ -2,8 +2,8 @@
 
 A name is that of at most one standing query. To register under a name that nobody has adds a query. Under one that a
 query has, it is either the same again (shape, constants, kept or not), and then that query is meant and nothing is
-registered; or it is something else, and then the document that registers it drops the other one. A batch sees so many
-documents, so it sees both or neither.
+registered; or it is something else, and then the document that registers it drops the other one. A batch sees whole
+documents, so it sees the one query or the other.
 
 All of it is decided for a place in the chain of documents (`Registry.append`): of two processes that give one name at
 the same time, the second looks again, and finds the query of the first one.
