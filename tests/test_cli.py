@@ -142,3 +142,48 @@ def test_the_clock_is_advanced(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert said.count("\n") == 1
     assert main(["advance", str(tmp_path / "none"), "2025-06-01"]) == 1
     assert capsys.readouterr().err.startswith("open: ")
+
+
+def test_queries_have_names_and_are_found_and_replaced_by_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "w")
+
+    def say(*words: str) -> str:
+        assert main(list(words)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    def listed(*words: str) -> list[object]:
+        return [json.loads(line)["id"] for line in say("queries", folder, *words).splitlines()]
+
+    say("stream", folder, "trade", "name string, price double, ts timestamp", "--time", "ts", "--keep", "1 hour")
+    below = "SELECT name FROM trade WHERE price < :top"
+    params = tmp_path / "tops.csv"
+    params.write_text("top,user\n1.5,ann\n2.5,bob\n3.5,cy\n")
+    ours = ("register", folder, below, "--params", str(params), "--name", "user", "--owner", "us")
+    assert say(*ours) == "0 2\n"
+    params.write_text("top,user\n1.5,ann\n9.5,bob\n3.5,cy\n")
+    assert (
+        say("register", folder, below, "--params", str(params), "--name", "user", "--owner", "us") == "0 0\n3 3\n2 2\n"
+    )
+    plain = ("register", folder, "SELECT name FROM trade", "--name", "all", "--tag", "a", "--tag", "b")
+    assert say(*plain) == say(*plain) == "4\n"
+    assert listed() == [0, 2, 3, 4]
+    assert listed("--owner", "us", "--text", "PRICE < 9.5") == [3]
+    assert listed("--tag", "b") == listed("--name", "all") == [4]
+    assert '"a b"' in say("queries", folder, "--format", "csv")
+    one = tmp_path / "one.jsonl"
+    one.write_text('{"top": 4.5}\n')
+    assert say("replace", folder, "bob", "--params", str(one)) == "5\n"
+    assert say("replace", folder, "4", "--sql", "SELECT price FROM trade") == "6\n"
+    assert say("fetch", folder, "bob") == ""
+    assert "family: selection" in say("explain", folder, "all")
+    assert say("changes", folder, "all").startswith("token -1:0:6")
+    assert main(["replace", folder, "all", "--params", str(params)]) == 1
+    assert "has 3 rows of parameters, expected one" in capsys.readouterr().err
+    assert main(["fetch", folder, "4"]) == 1
+    assert capsys.readouterr().err == "query: query 4 was replaced by query 6; ask for it by its name, 'all'\n"
+    assert say("drop", folder, "--owner", "us") == "dropped 3\n"
+    assert say("drop", folder, "--name", "all") == "dropped 1\n"
+    assert main(["drop", folder, "--tag", "a"]) == 1
+    assert capsys.readouterr().err.startswith("query: there is no query with the tag 'a'")

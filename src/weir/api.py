@@ -10,8 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,8 +20,9 @@ import pyarrow as pa
 
 from weir.algebra.schema import CHANGES, Catalog, Stream, Table, View, is_changes
 from weir.answer.describe import describe
-from weir.answer.keeping import kept_with
+from weir.answer.listing import listing
 from weir.answer.standing import Library
+from weir.definitions import Definitions, defined_stream
 from weir.errors import (
     OpenError,
     PushError,
@@ -31,25 +31,19 @@ from weir.errors import (
     RunError,
     StoreError,
     StreamError,
-    WeirError,
-    did_you_mean,
 )
 from weir.families.forms import with_known_strategies
 from weir.handles import Queries, Query, to_us
-from weir.plan.registration import constants_table, keeps_its_window, plan_registration
+from weir.plan.registration import plan_registration
 from weir.plan.views import defined_view, droppable_view
+from weir.registering import Registering, filters, label_of, name_array, names_array, one_row
 from weir.runtime import session as sessions
 from weir.runtime.intake import (
-    as_id,
+    as_ids,
     as_table,
     check_advance,
     check_trigger,
-    expect_name,
-    expect_text,
-    parse_columns,
-    parse_length,
     rows_for,
-    time_column,
 )
 from weir.runtime.run import Run
 from weir.runtime.table_changes import changes_frame, defined_table, deletions, upserts
@@ -119,6 +113,8 @@ class Weir:
         self.inbox = Inbox(self.files)
         self.state = State()
         self._library = Library(self.registry, self.catalog_log, self.settings)
+        self._definitions = Definitions(self._library)
+        self._registering = Registering(self._library)
         self._spark = spark
         self._owns_spark = False
         self._frames: dict[str, DataFrame] = {}
@@ -166,20 +162,7 @@ class Weir:
         nothing, another definition of the same name is a `StreamError`. A DataFrame must be given again by every
         process that runs the job.
         """
-        expect_name(name, "stream", StreamError)
-        expect_text(time, f"time of stream '{name}'", StreamError)
-        if isinstance(source, str):
-            columns, kind = parse_columns(source, name), "push"
-        else:
-            from weir.runtime.frames import check_frame
-            from weir.runtime.sources import columns_of
-
-            check_frame(source, name)
-            columns, kind = columns_of(source, f"stream '{name}'"), "spark"
-        spelt = time_column(name, columns, time, "stream").name
-        keep_us = parse_length(keep, f"keep of stream '{name}'")
-        future_us = parse_length(future, f"future of stream '{name}'")
-        defined = Stream(name, columns, spelt, keep_us, 2**60 if future_us is None else future_us, kind)
+        defined = defined_stream(name, source, time, keep, future)
         self.catalog_log.define_stream(defined)
         if not isinstance(source, str):
             self._add_frame(name, source)
@@ -201,47 +184,14 @@ class Weir:
         `StreamError` that names them. A longer keep brings no expired rows back: a window that reaches further than
         they do can be fetched when it is filled.
         """
-        stream = self._stream(name, StreamError)
-        keep_us = parse_length(keep, f"keep of stream '{stream.name}'")
-        if keep_us is None and stream.keep_us is not None:
-            raise StreamError(
-                f"stream '{stream.name}' keeps a finite time, and what has expired cannot come back for ever",
-                hint="define another stream with keep='forever'",
-            )
-        changed = replace(stream, keep_us=keep_us)
-        self._refuse_change(changed)
-        self.catalog_log.change_keep(stream.name, keep_us)
-        try:  # again: a query may have been registered meanwhile
-            self._refuse_change(changed)
-        except StreamError:
-            self.catalog_log.change_keep(stream.name, stream.keep_us)
-            raise
-        return changed
-
-    def _refuse_change(self, changed: Stream) -> None:
-        """A StreamError if standing queries would see other rows of a stream that is defined like this."""
-        depend = []
-        for ids, planned, constants in self._library.reading(changed.name):
-            if planned is not None and not keeps_its_window(planned.query, changed, constants):
-                depend.append(ids)
-        self._refuse(depend, f"the windows of {{}} depend on how long stream '{changed.name}' keeps its rows")
+        return self._definitions.change_keep(name, keep)
 
     def drop_stream(self, name: str) -> None:
         """Drop a stream: its rows go, what was pushed and not yet taken goes with them, and its name is not used again.
 
         While queries that read it stand it is a `StreamError` that names them.
         """
-        stream = self._stream(name, StreamError)
-        self._refuse([ids for ids, _, _ in self._library.reading(stream.name)], f"{{}} read stream '{stream.name}'")
-        self.catalog_log.drop_stream(stream.name)
-        self._remove_frame(stream.name)
-
-    def _refuse(self, groups: Sequence[np.ndarray], why: str) -> None:
-        """A StreamError that names some of the queries that stand in the way, if there are any."""
-        ids = np.concatenate([np.empty(0, np.int64), *groups])
-        if len(ids):
-            some = ", ".join(str(id) for id in ids[:5]) + (", …" if len(ids) > 5 else "")
-            raise StreamError(why.format(f"{len(ids):,} standing queries ({some})"), hint="drop them first")
+        self._remove_frame(self._definitions.drop_stream(name).name)
 
     def table(
         self,
@@ -277,10 +227,7 @@ class Weir:
 
         While queries that read it stand it is a `StreamError` that names them.
         """
-        table = self._table(name, StreamError)
-        self._refuse(self._library.reading_table(table.name), f"{{}} read table '{table.name}'")
-        self.catalog_log.drop_table(table.name)
-        self._remove_frame(table.changes.name)
+        self._remove_frame(self._definitions.drop_table(name).changes.name)
 
     def view(self, name: str, sql: str) -> View:
         """Give a query a name that other queries may use in FROM.
@@ -303,83 +250,110 @@ class Weir:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def register(self, sql: str, params: Mapping[str, Any] | None = None, *, kept: bool = False) -> Query:
+    def register(
+        self,
+        sql: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        owner: str | None = None,
+        kept: bool = False,
+    ) -> Query:
         """Register one query; it stands, and is answered over old rows too, when this returns.
 
         `params` holds a value for each `:parameter` of the text. What cannot be parsed, typed or executed is a
         `RegisterError` that names the place; nothing is registered then.
 
+        A `name` is that of one standing query. If a query has it already and is the same (text, constants, `kept`), it
+        comes back, with the tags and the owner that are given now; if not, it is dropped, and the new one registered,
+        in one step: a batch sees the one or the other. The new one has an id of its own. `tags` and `owner` are what
+        `queries` and `drop` find it by.
+
         With `kept=True` every batch brings the answer up to date, also when only time has passed: `fetch` reads it, and
         `run(alerts=…)` is told what came and went.
         """
-        if params is not None and not isinstance(params, Mapping):
-            raise RegisterError(
-                f"parameters are a {type(params).__name__}, expected a dict of one value for each `:parameter`",
-                hint="register_many takes one row of parameters for each query",
-            )
-        table = None if not params else as_table([dict(params)], "parameters", RegisterError)
-        return Query(self, self._register(sql, table, kept).ids[0])
+        names = name_array(name)
+        ids = self._registering.register(sql, one_row(params), names, label_of(tags, owner), kept)
+        return Query(self, int(ids[0]))
 
-    def register_many(self, sql: str, params: Any, *, kept: bool = False) -> Queries:
+    def register_many(
+        self,
+        sql: str,
+        params: Any,
+        *,
+        names: str | Sequence[str] | None = None,
+        tags: Iterable[str] = (),
+        owner: str | None = None,
+        kept: bool = False,
+    ) -> Queries:
         """Register one query for each row of `params`, whose columns are the `:parameters` of the text.
 
         `params` is an Arrow table, a pandas or Spark DataFrame, a dict of lists or a list of dicts. The text is parsed
-        once, and a million rows are one document: all of them stand when this returns, or none. `kept` is as in
-        `register`.
+        once, and a million rows are one document: all of them stand when this returns, or none. `names` is a column of
+        `params`, or a sequence with a name for each row; each row is taken as `register` takes one, so queries that are
+        the same keep their ids, and others are replaced, all in one step. `tags`, `owner` and `kept` are those of all.
         """
-        return self._register(sql, as_table(params, "parameters", RegisterError), kept)
+        table = as_table(params, "parameters", RegisterError)
+        given = names_array(names, table)
+        return Queries(self, self._registering.register(sql, table, given, label_of(tags, owner), kept))
 
-    def _register(self, sql: str, params: pa.Table | None, kept: bool) -> Queries:
-        if not isinstance(kept, bool):
-            raise RegisterError(f"kept is True or False, got a {type(kept).__name__}")
-        if params is not None and not params.num_rows:
-            raise RegisterError("there are no rows of parameters, expected one for each query")
-        catalog = self.catalog
-        planned = plan_registration(sql, params, catalog, self.settings)
-        constants = constants_table(planned, params)
-        checked = planned.check(constants)
-        kept_as = (
-            kept_with(planned.stored or planned, planned.shape.text, planned.shape.types, constants) if kept else None
-        )
-        self._library.check_quota(planned, checked)
-        group = self.registry.register(
-            planned.shape.text,
-            planned.shape.types,
-            constants,
-            planned.classified.forms,
-            planned.channels,
-            self.catalog_log.count(),
-            kept_as=kept_as,
-        )
-        self._library.remember(group, planned, checked, catalog)
-        return Queries(self, group.first_id, group.count)
+    def replace(self, query: int | str, sql: str | None = None, params: Mapping[str, Any] | None = None) -> Query:
+        """Register a query in the place of one that stands, known by its id or its name, in one step.
 
-    def query(self, id: int) -> Query:
-        """The query with this id, for a client that comes back later. Dropped and unknown ids are a `QueryError`."""
-        known = as_id(id)
-        self.registry.refresh()
+        A batch sees the one or the other. The new one has an id of its own, and the name, the tags, the owner and the
+        `kept` of the old one. Without `sql` it has the old one's text, with these values for its parameters. If nothing
+        changes, the query that stands comes back.
+        """
+        return Query(self, self._registering.replace(query, sql, params))
+
+    def query(self, query: int | str) -> Query:
+        """The query with this id or name, for a client that comes back later; if there is none it is a `QueryError`."""
+        known = self._registering.find(query)
         self._library.standing(known)
         return Query(self, known)
 
-    def queries(self) -> pa.Table:
-        """All standing queries, a row each: `id, shape, stream, family, first_batch, demoted, kept, reason`.
+    def queries(
+        self,
+        *,
+        id: int | Sequence[int] | np.ndarray | None = None,
+        name: str | None = None,
+        tag: str | None = None,
+        owner: str | None = None,
+        text: str | None = None,
+    ) -> pa.Table:
+        """The standing queries, a row each: all, or those that fit everything that is asked for.
 
-        The shape is the canonical text with `:c0, :c1, …` for constants; first_batch is NULL before a batch has seen
-        the query; a demoted query is recomputed when it is asked for, and does not reach a sink. The reason says why:
-        it matches too much to be kept, or the error with which it could not be matched. `retry` puts it back. `kept`
-        says whether every batch brings its answer up to date; where that was given up, the reason says why.
+        `text` is a part of the query's text as the column `sql` has it, in upper or lower case.
+
+        The columns are `id, name, sql, tags, owner, shape, stream, family, first_batch, demoted, kept, reason`. `sql`
+        is the text as it was written, with values in the place of parameters; the shape is the canonical text with
+        `:c0, :c1, …` for constants. first_batch is NULL before a batch has seen the query; a demoted query is
+        recomputed when it is asked for, and does not reach a sink. The reason says why: it matches too much to be kept,
+        or the error with which it could not be matched. `retry` puts it back. `kept` says whether every batch brings
+        its answer up to date; where that was given up, the reason says why.
         """
+        wanted = filters(None if id is None else as_ids(id), name=name, tag=tag, owner=owner, text=text)
         self.registry.refresh()
         with self._reading:
             self.state.refresh(self.ledger)
-            return self._library.listing(self.state)
+            return listing(self._library.labels, self.state, wanted)
 
-    def drop(self, ids: int | Sequence[int] | np.ndarray) -> None:
-        """Drop queries by id; they match nothing from the next planned batch on, and their answers are gone.
+    def drop(
+        self,
+        ids: int | Sequence[int] | np.ndarray | None = None,
+        *,
+        name: str | None = None,
+        tag: str | None = None,
+        owner: str | None = None,
+    ) -> int:
+        """Drop queries by id, name, tag or owner, and say how many that were.
 
-        An unknown or dropped id among them is a `QueryError`, and none is dropped then. Ids are never used again.
+        They match nothing from the next planned batch on, and their answers are gone. If an id is unknown or dropped,
+        or no query fits what is asked for, it is a `QueryError`, and none is dropped then. Ids are never used again.
         """
-        self.registry.drop(self._standing_ids(ids))
+        is_by_id = ids is not None or (name, tag, owner) == (None, None, None)
+        return self._registering.drop(filters(as_ids(ids) if is_by_id else None, name=name, tag=tag, owner=owner))
 
     def retry(self, ids: int | Sequence[int] | np.ndarray) -> None:
         """Have demoted queries matched again, and kept ones that were given up kept again, from the next batch on.
@@ -388,7 +362,9 @@ class Weir:
         given up again, with a reason. An id among them that is unknown, dropped or neither is a `QueryError`, and none
         is tried again then.
         """
-        wanted = self._standing_ids(ids)
+        wanted = as_ids(ids)
+        self.registry.refresh()
+        self.registry.expect_standing(wanted)
         with self._reading:
             self.state.refresh(self.ledger)
             demoted = np.union1d(self.registry.queries_of(self.state.not_matched()), self.state.given_up.ids())
@@ -397,15 +373,6 @@ class Weir:
                 f"query {id} is neither demoted nor given up", hint="queries() tells which ones are, and why"
             )
         self.registry.retry(wanted)
-
-    def _standing_ids(self, ids: int | Sequence[int] | np.ndarray) -> np.ndarray:
-        """Ids as they are given, checked: every one stands."""
-        given = [ids] if isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") else ids
-        wanted = np.unique(np.array([as_id(id) for id in given], np.int64))
-        self.registry.refresh()
-        for id in wanted:
-            self._library.group_of(int(id))
-        return wanted
 
     def explain(self, sql: str) -> str:
         """How a query would be executed, or why it cannot be; nothing is registered. Parameters need no value."""
@@ -422,7 +389,7 @@ class Weir:
         Arrow and Spark, which tell them apart. Rows that do not fit are a `PushError`, and none of them is taken. If
         there are no rows, nothing is pushed and the number is −1.
         """
-        defined = self._stream(stream, PushError)
+        defined = self._definitions.stream(stream, PushError)
         if defined.source != "push":
             raise PushError(
                 f"stream '{defined.name}' is fed by a streaming DataFrame", hint="define another stream for pushed rows"
@@ -472,7 +439,7 @@ class Weir:
         return self._push_changes(defined, deletions(defined, keys))
 
     def _pushed_table(self, name: str) -> Table:
-        table = self._table(name, PushError)
+        table = self._definitions.table(name, PushError)
         if table.source != "push":
             raise PushError(f"table '{table.name}' is changed by a streaming DataFrame", hint="add rows there")
         return table
@@ -488,7 +455,11 @@ class Weir:
         them. Of a table that a streaming DataFrame changes, the reason may be null key or unknown operation, too.
         """
         is_table = isinstance(stream, str) and stream.lower() in self.catalog.tables
-        defined = self._table(stream, StreamError).changes if is_table else self._stream(stream, StreamError)
+        defined = (
+            self._definitions.table(stream, StreamError).changes
+            if is_table
+            else self._definitions.stream(stream, StreamError)
+        )
 
         def read(state: State) -> list[pa.Table]:
             return [read_table(self.files, f.path) for _, _, f in state.late_files if f.stream == defined.name]
@@ -510,14 +481,6 @@ class Weir:
                 if self.state.refresh(self.ledger) == before:
                     raise
                 return read(self.state)
-
-    def _stream(self, name: str, error: type[PushError] | type[StreamError]) -> Stream:
-        streams, tables = self.catalog.streams, self.catalog.tables
-        return _defined("stream", name, streams, tables, "it is a table: see upsert, delete and drop_table", error)
-
-    def _table(self, name: str, error: type[PushError] | type[StreamError]) -> Table:
-        streams, tables = self.catalog.streams, self.catalog.tables
-        return _defined("table", name, tables, streams, "it is a stream: see push and drop_stream", error)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -580,16 +543,3 @@ class Weir:
         from weir.runtime.housekeeping import vacuum_now
 
         return vacuum_now(self.files, self.settings)
-
-
-def _defined(
-    kind: str, name: str, of_kind: Mapping[str, R], others: Container[str], if_other: str, error: type[WeirError]
-) -> R:
-    """The stream or table of this name; if there is none the error says what the name may have meant."""
-    expect_text(name, f"the name of a {kind}", error)
-    found = of_kind.get(name.lower())
-    if found is None:
-        known = [relation.name for relation in of_kind.values()]
-        meant = did_you_mean(name, known) or f"{kind}s: {', '.join(known) or 'none yet'}"
-        raise error(f"there is no {kind} '{name}'", hint=if_other if name.lower() in others else meant)
-    return found

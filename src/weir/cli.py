@@ -6,7 +6,8 @@ weir register FOLDER 'SELECT …' [--params FILE] [--kept]
 weir push     FOLDER STREAM FILE              csv, json lines, parquet or Arrow
 weir advance  FOLDER TIME                     rows up to this time have come: windows move on without any
 weir run      FOLDER [--trigger '1 second' | --available-now]
-weir fetch    FOLDER ID [--at TIME]           and: changes, explain, drop, retry, queries, late, vacuum
+weir fetch    FOLDER QUERY [--at TIME]        and: changes, explain, drop, retry, queries, late, vacuum
+weir replace  FOLDER QUERY [--sql SQL] [--params FILE]
 weir keep     FOLDER STREAM '2 hours'         change how long a stream keeps its rows
 weir drop-stream FOLDER STREAM                drop a stream that no query reads
 weir table    FOLDER NAME 'a int, b string' --key a
@@ -27,11 +28,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, parquet
 from pyarrow import json as arrow_json
 
-from weir.errors import OpenError, WeirError
+from weir.errors import OpenError, RegisterError, WeirError
 from weir.progress import Progress
 
 if TYPE_CHECKING:
@@ -91,13 +94,27 @@ def _table(args: argparse.Namespace) -> None:
 def _register(args: argparse.Namespace) -> None:
     weir = _open(args)
     if args.params is None:
-        print(weir.register(args.sql, kept=args.kept).id)
+        print(weir.register(args.sql, name=args.name, tags=args.tag, owner=args.owner, kept=args.kept).id)
         return
     progress = Progress()
     params = read_rows(args.params)
-    queries = weir.register_many(args.sql, params, kept=args.kept)
+    queries = weir.register_many(args.sql, params, names=args.name, tags=args.tag, owner=args.owner, kept=args.kept)
     progress.bar("registered", len(queries), len(queries))
-    print(f"{queries.ids.start} {queries.ids.stop - 1}")
+    for first, last in _stretches(queries.ids):
+        print(first, last)
+
+
+def _stretches(ids: range | np.ndarray) -> list[tuple[int, int]]:
+    """Ids as the first and last of each stretch of consecutive ones."""
+    given = np.asarray(ids)
+    starts = np.flatnonzero(np.diff(given, prepend=given[0] - 2) != 1)
+    ends = np.append(starts[1:], len(given)) - 1
+    return list(zip(given[starts].tolist(), given[ends].tolist(), strict=True))
+
+
+def _id_or_name(given: str) -> int | str:
+    """A query, as it is named on the command line: names are never numbers."""
+    return int(given) if given.isascii() and given.isdigit() else given
 
 
 def _push(args: argparse.Namespace) -> None:
@@ -149,11 +166,11 @@ def _line(f: BatchFigures) -> str:
 
 
 def _fetch(args: argparse.Namespace) -> None:
-    write_rows(_open(args).query(args.id).fetch(at=args.at), args.format)
+    write_rows(_open(args).query(_id_or_name(args.query)).fetch(at=args.at), args.format)
 
 
 def _changes(args: argparse.Namespace) -> None:
-    found = _open(args).query(args.id).changes(after=args.after)
+    found = _open(args).query(_id_or_name(args.query)).changes(after=args.after)
     for sign, table in (("+", found.came), ("-", found.went)):
         for row in table.to_pylist():
             print(sign, json.dumps(row, default=str))
@@ -162,12 +179,22 @@ def _changes(args: argparse.Namespace) -> None:
 
 def _explain(args: argparse.Namespace) -> None:
     weir = _open(args)
-    print(weir.query(int(args.query)).explain() if args.query.isdigit() else weir.explain(args.query))
+    query = _id_or_name(args.query)
+    is_known = isinstance(query, int) or weir.queries(name=query).num_rows > 0
+    print(weir.query(query).explain() if is_known else weir.explain(args.query))
+
+
+def _replace(args: argparse.Namespace) -> None:
+    params = None if args.params is None else read_rows(args.params).to_pylist()
+    if params is not None and len(params) != 1:
+        raise RegisterError(f"file '{args.params}' has {len(params):,} rows of parameters, expected one")
+    new = _open(args).replace(_id_or_name(args.query), args.sql, None if params is None else params[0])
+    print(new.id)
 
 
 def _drop(args: argparse.Namespace) -> None:
-    _open(args).drop(args.ids)
-    print(f"dropped {len(args.ids)}")
+    count = _open(args).drop(args.ids or None, name=args.name, tag=args.tag, owner=args.owner)
+    print(f"dropped {count}")
 
 
 def _retry(args: argparse.Namespace) -> None:
@@ -191,7 +218,11 @@ def _drop_table(args: argparse.Namespace) -> None:
 
 
 def _queries(args: argparse.Namespace) -> None:
-    write_rows(_open(args).queries(), args.format)
+    table = _open(args).queries(name=args.name, tag=args.tag, owner=args.owner, text=args.text)
+    if args.format == "csv":  # which has no lists
+        tags = pc.binary_join(table["tags"].cast(pa.list_(pa.string())), " ")
+        table = table.set_column(table.column_names.index("tags"), "tags", tags)
+    write_rows(table, args.format)
 
 
 def _late(args: argparse.Namespace) -> None:
@@ -283,7 +314,15 @@ def parser() -> argparse.ArgumentParser:
     made = verb("register", "register a query, or one for each row of a parameter file", _register)
     made.add_argument("sql")
     made.add_argument("--params", default=None, help="csv, json lines, parquet or Arrow; columns are the :parameters")
+    made.add_argument("--name", default=None, help="of the query; with --params the column that has the names")
+    made.add_argument("--tag", action="append", default=[], help="may be given several times")
+    made.add_argument("--owner", default=None)
     made.add_argument("--kept", action="store_true", help="have every batch bring the answers up to date")
+
+    made = verb("replace", "register a query in the place of another one", _replace)
+    made.add_argument("query", help="its id or name")
+    made.add_argument("--sql", default=None, help="another text; without it other parameters")
+    made.add_argument("--params", default=None, help="a file with one row of parameters")
 
     made = verb("push", "hand rows of a file to a stream", _push)
     made.add_argument("stream")
@@ -305,19 +344,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--available-now", action="store_true", help="take what is there, then stop")
 
     made = verb("fetch", "print a query's answer", _fetch)
-    made.add_argument("id", type=int)
+    made.add_argument("query", help="its id or name")
     made.add_argument("--at", default=None, help="an earlier time, such as '2026-01-31 12:00:00'")
     _format(made)
 
     made = verb("changes", "print what came and went since a token", _changes)
-    made.add_argument("id", type=int)
+    made.add_argument("query", help="its id or name")
     made.add_argument("--after", default=None)
 
-    made = verb("explain", "show how a query (by id, or SQL text) is executed", _explain)
+    made = verb("explain", "show how a query (by id, name or SQL text) is executed", _explain)
     made.add_argument("query")
 
     made = verb("drop", "drop queries", _drop)
-    made.add_argument("ids", type=int, nargs="+")
+    made.add_argument("ids", type=int, nargs="*")
+    _labels(made)
 
     made = verb("retry", "have demoted queries matched again, and those that were given up kept again", _retry)
     made.add_argument("ids", type=int, nargs="+")
@@ -332,7 +372,10 @@ def parser() -> argparse.ArgumentParser:
     made = verb("drop-table", "drop a table that no query reads", _drop_table)
     made.add_argument("table")
 
-    _format(verb("queries", "list the standing queries", _queries))
+    made = verb("queries", "list the standing queries, or those that fit", _queries)
+    _labels(made)
+    made.add_argument("--text", default=None, help="a part of their text")
+    _format(made)
 
     made = verb("late", "print the rows that were not taken, with the reason", _late)
     made.add_argument("stream", help="a stream, or a table that a streaming DataFrame changes")
@@ -351,6 +394,11 @@ def parser() -> argparse.ArgumentParser:
     made = verb("bench", "run the benchmarks of a checkout", _bench, folder=False)
     made.add_argument("rest", nargs=argparse.REMAINDER)
     return top
+
+
+def _labels(made: argparse.ArgumentParser) -> None:
+    for what in ("name", "tag", "owner"):
+        made.add_argument(f"--{what}", default=None, help=f"those with this {what}")
 
 
 def _format(made: argparse.ArgumentParser) -> None:

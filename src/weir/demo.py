@@ -261,6 +261,7 @@ def _play(root: str, queries: int, seconds: float, progress: Progress) -> None:
     progress.bar("registering queries", registered, queries)
     for sql, params in market.wishes(queries):
         made = weir.register_many(sql, params, kept=sql == ALERT)
+        assert isinstance(made.ids, range), "they have no names"
         wordings.add(made.ids, sql, params)
         registered += len(made)
         progress.bar("registering queries", registered, queries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -60,9 +60,36 @@ class Query:
 
     @property
     def sql(self) -> str:
-        """The query's text in canonical form, with its constants: what the registry keeps of the text it was given."""
+        """The query's text in canonical form, with its constants; `text` is the one that was written."""
         self._weir.registry.refresh()
         return self._weir._library.text(self.id)
+
+    @property
+    def text(self) -> str:
+        """The text as it was written, with values in the place of its parameters."""
+        text: str = self._listed("sql")
+        return text
+
+    @property
+    def name(self) -> str | None:
+        """The name that it was registered under."""
+        name: str | None = self._listed("name")
+        return name
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags, in order."""
+        return tuple(self._listed("tags"))
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it is."""
+        owner: str | None = self._listed("owner")
+        return owner
+
+    def _listed(self, column: str) -> Any:
+        self._standing()
+        return self._weir.queries(id=self.id)[column][0].as_py()
 
     def fetch(self, at: datetime.datetime | str | int | None = None) -> pa.Table:
         """The answer now, or as of an earlier time (a datetime, an ISO text, or µs since the epoch, UTC).
@@ -76,7 +103,7 @@ class Query:
 
     def token(self) -> str:
         """A token of the answer that `fetch` gives now, to ask for `changes` from here on."""
-        return self._read(lambda _, state: str(Token(state.last, moment(state, None))))
+        return self._read(lambda _, state: str(Token(state.last, moment(state, None), self.id)))
 
     def changes(self, after: str | None = None) -> Changes:
         """What came and went since a token, and the next token.
@@ -92,6 +119,10 @@ class Query:
         planned = self._weir._library.planned(self.id)
         return self._read(lambda standing, state: describe(planned, standing, self._weir.files, state))
 
+    def change(self, params: Mapping[str, Any]) -> Query:
+        """The query with other values for the parameters of its text, in the place of this one: see `Weir.replace`."""
+        return self._weir.replace(self.id, params=params)
+
     def drop(self) -> None:
         """Drop the query, as `Weir.drop` does."""
         self._weir.drop(self.id)
@@ -101,27 +132,28 @@ class Queries(Sequence[Query]):
     """The queries of one `register_many`, in the order of its parameters.
 
     A sequence: it has a length, is iterated over, gives a `Query` for an index and a list of them for a slice. Queries
-    are made when they are asked for. `ids` is the range of their ids, which are consecutive.
+    are made when they are asked for. `ids` is the range of their ids; or an array, if they are not consecutive because
+    some queries stood before under their names.
     """
 
-    def __init__(self, weir: Weir, first_id: int, count: int) -> None:
+    def __init__(self, weir: Weir, ids: range | np.ndarray) -> None:
         self._weir = weir
-        self.ids = range(first_id, first_id + count)
+        self.ids = ids
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [Query(self._weir, i) for i in self.ids[index]]
-        return Query(self._weir, self.ids[index])
+            return [Query(self._weir, int(id)) for id in self.ids[index]]
+        return Query(self._weir, int(self.ids[index]))
 
     def __iter__(self) -> Iterator[Query]:
-        return (Query(self._weir, i) for i in self.ids)
+        return (Query(self._weir, int(id)) for id in self.ids)
 
     def __repr__(self) -> str:
-        first = repr(self[0]).removeprefix("<weir.Query ").removesuffix(">") if self.ids else ""
-        return f"<weir.Queries {self.ids.start} … {self.ids.stop - 1}; the first is {first}>"
+        first = repr(self[0]).removeprefix("<weir.Query ").removesuffix(">")
+        return f"<weir.Queries {self.ids[0]} … {self.ids[-1]}; the first is {first}>"
 
 
 def to_us(at: datetime.datetime | str | int, error: type[WeirError] = QueryError) -> int:

@@ -50,6 +50,7 @@ from weir.store.arrays import read_arrays
 from weir.store.core_runs import compact, runs_of
 from weir.store.ledger import Done, Ledger, MatchFile, Plan, RowFile
 from weir.store.matches import Piece, write_matches
+from weir.store.query_groups import NewQueries
 from weir.store.row_files import arrow_schema, arrow_type, write_table
 from weir.testing import answer, differ
 from weir.values.evaluate import truth
@@ -223,7 +224,9 @@ class World:
         if as_written:
             channel = "~".join(sorted(case.streams))
             none = pa.table({"none": pa.nulls(1, pa.bool_())})
-            group = self.weir.registry.register(case.sql, (), none, ["join"], [channel], self.weir.catalog_log.count())
+            group = self.weir.registry.register(
+                NewQueries(case.sql, (), none, ["join"], [channel], self.weir.catalog_log.count())
+            )
             query = self.weir.query(group.first_id)
         else:
             query = self.weir.register(case.sql)

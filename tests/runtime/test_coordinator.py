@@ -23,7 +23,7 @@ from weir.runtime import faults
 from weir.store import inbox as inbox_module
 from weir.store.files import Files
 from weir.store.ledger import Ledger, Plan
-from weir.store.registry import Registry
+from weir.store.registry import Ids, Registry
 
 SEEDS = 2_000
 STEPS = 50
@@ -92,6 +92,14 @@ class IdsReused(Registry):
         return self.queries - len(self.dropped())
 
 
+class ReplacedStay(Registry):
+    """A registry in which queries stay that others took the place of."""
+
+    def dropped(self, upto: int | None = None) -> Ids:
+        ids = super().dropped(upto)
+        return ids[[not self.is_registration(self.drop_number(id) or 0) for id in ids.tolist()]]
+
+
 class AdvancesForgotten(SimulatedJobs):
     """Consumes advances, and does not tell anybody."""
 
@@ -103,6 +111,7 @@ BROKEN = {
     "done is created before the match files": Parts(jobs=MatchFilesLast, after=write_pending),
     "a replay reads the registry again": Parts(ledger=RegistryReadAgain),
     "ids are reused after a drop": Parts(registry=IdsReused),
+    "who is replaced stays": Parts(registry=ReplacedStay),
     "advances are forgotten": Parts(jobs=AdvancesForgotten),
 }
 

@@ -20,6 +20,7 @@ from weir.store.catalog import CatalogLog, identity
 from weir.store.data_files import data_path
 from weir.store.files import Files, ObjectFiles
 from weir.store.ledger import Ledger, MatchFile, Plan, RowFile, done_path
+from weir.store.query_groups import NewQueries
 from weir.store.registry import Ids, Registry
 from weir.store.state import State
 
@@ -92,7 +93,7 @@ class Jobs:
 def test_a_batch_from_first_to_last(files: Files) -> None:
     context = driver(files)
     registry = Registry(files)
-    registry.register("shape", (), pa.table({"none": [0]}), ["selection"], ["trade"], 3)
+    registry.register(NewQueries("shape", (), pa.table({"none": [0]}), ["selection"], ["trade"], 3))
     jobs = Jobs({"trade": [5, 900], "tick": [7]}, {"trade": [6]}, inbox_next=4)
     done = run_batch(context, 0, jobs)
     plan = context.ledger.plan(0)
@@ -168,7 +169,7 @@ def test_a_replay_sees_the_same_plan(files: Files, point: str) -> None:
         run_batch(driver(files), 0, Jobs({"trade": [1]}))
     pinned = Ledger(files).plan(0)
     assert pinned is not None
-    Registry(files).register("shape", (), pa.table({"none": [0]}), ["selection"], ["trade"], 3)
+    Registry(files).register(NewQueries("shape", (), pa.table({"none": [0]}), ["selection"], ["trade"], 3))
     CatalogLog(files).define_stream(Stream("new", COLUMNS, "ts", None))
     seen: list[Catalog] = []
 
@@ -225,7 +226,7 @@ def test_a_plan_has_the_streams_of_all_its_queries(files: Files) -> None:
             if path.startswith("registry/") and not self.fired:
                 self.fired = True
                 CatalogLog(files).define_stream(Stream("new", COLUMNS, "ts", None))
-                Registry(files).register("shape", (), pa.table({"none": [0]}), ["selection"], ["new"], 4)
+                Registry(files).register(NewQueries("shape", (), pa.table({"none": [0]}), ["selection"], ["new"], 4))
             return files.read(path)
 
     jobs = Jobs()
@@ -292,7 +293,7 @@ def with_queries(files: Files, trade: int, tick: int = 0) -> None:
     for stream, count in (("trade", trade), ("tick", tick)):
         if count:
             table = pa.table({"c0": np.arange(count)})
-            Registry(files).register("shape", (BIGINT,), table, ["selection"], [stream], 3)
+            Registry(files).register(NewQueries("shape", (BIGINT,), table, ["selection"], [stream], 3))
 
 
 def test_over_budget_the_heaviest_go_first(files: Files) -> None:

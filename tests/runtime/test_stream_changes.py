@@ -87,7 +87,7 @@ def test_a_query_that_comes_while_its_stream_goes_stops_nobody(
     behind = weir.open(w.files.location)
     catalog = behind.catalog
     w.drop_stream("S")
-    monkeypatch.setattr(weir.Weir, "catalog", property(lambda _: catalog))  # what it had read
+    monkeypatch.setattr(behind.catalog_log, "read", lambda: catalog)  # what it had read
     victim = behind.register("SELECT a FROM S WHERE a > 1")
     monkeypatch.undo()
     done = direct.batch({"R": rows(1, 2, at=1)})

@@ -12,11 +12,13 @@ import pytest
 
 import weir
 from tests.tables import SECOND, STOCK, instant, lines, opened, read, trades
+from weir import definitions
 from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, ENDLESS_US, INT
 from weir.answer.table_versions import pairs_met, shown_at
 from weir.errors import PushError, RegisterError, StreamError
 from weir.store.check import check
 from weir.store.mapped import sweep
+from weir.store.query_groups import NewQueries
 
 # ── definitions ────────────────────────────────────────────────────────────────────────────────────
 
@@ -407,7 +409,7 @@ def test_a_table_that_is_read_is_not_dropped(tmp_path: Path) -> None:
     w.register("SELECT stock FROM stocked")
     # As a version that runs such queries would have registered them; this one cannot read the text.
     text = "SELECT s0.a FROM trade s0, stock s1 WHERE s1.rating = :c0"
-    group = w.registry.register(text, (INT,), pa.table({"c0": [1, 2]}), ["selection"], ["trade"], 1)
+    group = w.registry.register(NewQueries(text, (INT,), pa.table({"c0": [1, 2]}), ["selection"], ["trade"], 1))
     with pytest.raises(StreamError, match=r"2 standing queries \(1, 2\) read table 'stock'; drop them first"):
         w.drop_table("stock")
     w.drop([group.first_id, group.first_id + 1])
@@ -455,7 +457,7 @@ def test_a_query_that_comes_while_its_table_goes_stops_nobody(
     w.view("seen", "SELECT n.a FROM named n JOIN stock s ON n.name = s.symbol")
     other = w.register("SELECT a FROM named WHERE a > 0")
     late: list[weir.Query] = []
-    refuse = w._refuse
+    refuse = definitions._refuse
 
     def refuse_slowly(groups: list[np.ndarray], why: str) -> None:
         refuse(groups, why)
@@ -464,7 +466,7 @@ def test_a_query_that_comes_while_its_table_goes_stops_nobody(
     w.upsert("stock", {"symbol": ["A"], "company": ["x"]})
     rows = pa.table({"a": pa.array([1, 2], pa.int32()), "name": ["A", "B"], "ts": [instant(SECOND)] * 2})
     direct.batch({"named": rows})
-    monkeypatch.setattr(w, "_refuse", refuse_slowly)
+    monkeypatch.setattr(definitions, "_refuse", refuse_slowly)
     w.drop_table("stock")
     direct.batch({"named": rows})
     assert other.fetch().num_rows == 4

@@ -36,7 +36,7 @@ from weir.store.arrays import read_arrays, save_arrays
 from weir.store.core_runs import matched
 from weir.store.files import Files
 from weir.store.maintained import ShapeRuns, answer_of, read_part
-from weir.store.registry import KeptAs
+from weir.store.query_groups import KeptAs
 from weir.store.row_files import arrow_type
 from weir.store.state import State
 from weir.values.evaluate import evaluate
@@ -108,26 +108,29 @@ class Standing:
 
 @dataclass(frozen=True)
 class Token:
-    """A moment to ask for changes from: the last batch, and τ, of an answer."""
+    """A moment to ask for changes of a query from: the last batch, and τ, of an answer."""
 
     batch: int
     tau_us: int
+    query: int | None = None  # nobody's, if it is a moment and no more
 
     def __str__(self) -> str:
-        return f"{self.batch}:{self.tau_us}"
+        return f"{self.batch}:{self.tau_us}" + ("" if self.query is None else f":{self.query}")
 
     @classmethod
     def parse(cls, text: str | Token) -> Token:
         if isinstance(text, Token):
             return text
         try:
-            batch, tau = text.split(":")
-            return cls(int(batch), int(tau))
+            parts = [int(part) for part in text.split(":")]
+            if len(parts) in (2, 3):
+                return cls(*parts)
         except (ValueError, AttributeError):
-            raise FetchError(
-                f"'{text}' is not a token",
-                hint="pass what an earlier `changes` or `token()` returned, such as '41:1700000000000000'",
-            ) from None
+            pass
+        raise FetchError(
+            f"'{text}' is not a token",
+            hint="pass what an earlier `changes` or `token()` returned, such as '41:1700000000000000:7'",
+        )
 
 
 @dataclass(frozen=True)
@@ -315,10 +318,15 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
     If every result of a core is a row of the answer, the row ids say which results came and went; if not, the rows of
     the two answers are compared.
     """
-    now = Token(state.last, moment(state, None))
+    now = Token(state.last, moment(state, None), standing.id)
     if after is None:
         answer = fetch(standing, files, state)
         return Changes(answer, answer.slice(0, 0), str(now))
+    if after.query not in (None, standing.id):
+        raise FetchError(
+            f"token '{after}' is of query {after.query}, not of query {standing.id}",
+            hint="fetch the whole answer and go on from its token; a query that took another one's place has its own",
+        )
     if after.batch > now.batch:
         raise FetchError(f"token '{after}' is of batch {after.batch}, the last one is {now.batch}")
     try:

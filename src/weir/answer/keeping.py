@@ -38,7 +38,7 @@ from weir.plan.maintenance import Upkeep, shape_name, upkeep_of
 from weir.plan.registration import Planned
 from weir.store.files import Files
 from weir.store.maintained import FROM, SLOT, TO, Run, ShapeRuns, read_run
-from weir.store.registry import KeptAs
+from weir.store.query_groups import KeptAs
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,30 @@ here is kept per query.
 
 from __future__ import annotations
 
-import datetime
 import re
 import threading
 from collections.abc import Iterator
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.schema import Catalog, DataType, Kind
+from weir.algebra.schema import Catalog, DataType
 from weir.answer.fetch import Standing, StandingCore
+from weir.answer.literal_texts import literal_text
 from weir.boxes.attributes import too_many_residuals
 from weir.errors import QueryError, RegisterError, StoreError
 from weir.families.contract import Checked
 from weir.plan.registration import Planned, Registration, constant_value, stored_shape
 from weir.settings import Settings
 from weir.store.catalog import CatalogLog
+from weir.store.labels import Labels
 from weir.store.matches import CHANNEL
-from weir.store.registry import GroupRef, Registry
-from weir.store.state import State
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Registry
 
-TOO_MUCH = "it matches too much to be kept"
 _REMEMBERED_MAX = 1_000  # shapes, of some 10 kB each
 _NO_LIMITS = Settings(boxes_per_query_max=1 << 30, residuals_per_stream_max=1 << 30)
 _SLOT = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|:c(\d+)\b")  # or something quoted, which is left alone
-_UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
 
 
 class Library:
@@ -39,6 +37,7 @@ class Library:
 
     def __init__(self, registry: Registry, catalog_log: CatalogLog, settings: Settings) -> None:
         self.registry = registry
+        self.labels = Labels(registry)
         self.catalog_log = catalog_log
         self.settings = settings
         self._shapes: dict[tuple[str, tuple[DataType, ...], int], Planned] = {}
@@ -52,8 +51,17 @@ class Library:
         """The group of a query that stands; unknown and dropped ones are errors."""
         group = self.registry.group_of(id)
         if self.registry.drop_number(id) is not None:
-            raise QueryError(f"query {id} was dropped", hint="register it again; it gets a new id")
+            raise self._gone(id)
         return group
+
+    def _gone(self, id: int) -> QueryError:
+        """What to say of a query that was dropped."""
+        heir = self.labels.replaced_by(id)
+        if heir is None:
+            return QueryError(f"query {id} was dropped", hint="register it again; it gets a new id")
+        name = self.labels.names_of(np.array([heir]))[0].as_py()
+        hint = f"ask for query {heir}" if name is None else f"ask for it by its name, '{name}'"
+        return QueryError(f"query {id} was replaced by query {heir}", hint=hint)
 
     def standing(self, id: int) -> Standing:
         """The query, ready to be answered."""
@@ -185,37 +193,6 @@ class Library:
                 found.append(np.setdiff1d(ids, dropped, assume_unique=True))
         return found
 
-    def listing(self, state: State) -> pa.Table:
-        """All standing queries, a row each."""
-        groups = self.registry.groups()
-        ids = np.concatenate([np.empty(0, np.int64), *(g.first_id + np.arange(g.count) for g in groups)])
-        which = np.repeat(np.arange(len(groups)), np.array([g.count for g in groups], np.int64))
-        reasons = np.full(len(ids), None, object)
-        demoted = np.array(list(state.demoted), np.int64)
-        reasons[np.isin(ids, self.registry.queries_of(demoted))] = TOO_MUCH
-        for core, count, (_, why) in state.quarantined:
-            reasons[np.isin(ids, self.registry.queries_of(np.arange(core, core + count)))] = why
-        demoted_now = pa.array(reasons, pa.string()).is_valid().to_numpy(zero_copy_only=False)
-        kept = np.repeat(np.array([g.is_kept for g in groups], bool), np.array([g.count for g in groups], np.int64))
-        for query, count, (_, why) in state.given_up:
-            lost = np.isin(ids, np.arange(query, query + count))
-            kept[lost] = False
-            reasons[lost & ~demoted_now] = why
-        reason = pa.array(reasons, pa.string())
-        stands = ~np.isin(ids, self.registry.dropped(), assume_unique=True)
-        first = [state.active_from(g.number) for g in groups]
-        columns = {
-            "id": pa.array(ids),
-            "shape": _spread([g.shape_text for g in groups], which),
-            "stream": _spread([", ".join(g.channels) for g in groups], which),
-            "family": _spread([", ".join(dict.fromkeys(g.families)) for g in groups], which),
-            "first_batch": pa.array(first, pa.int64()).take(pa.array(which)),
-            "demoted": pa.array(demoted_now),
-            "kept": pa.array(kept),
-            "reason": reason,
-        }
-        return pa.table(columns).filter(pa.array(stands))
-
     def _shape(self, group: GroupRef) -> Planned:
         """A group's shape as it is run, planned once for all groups of that shape."""
         catalog = self.catalog_log.known(group.catalog)
@@ -241,36 +218,3 @@ class Library:
 def _families_of(planned: Planned) -> set[str]:
     """The families that count against the quota."""
     return {seen.family.name for seen in planned.classified.seen if seen.counts_as_family}
-
-
-def _spread(texts: list[str], which: np.ndarray) -> pa.Array:
-    """A text for each query; every distinct text is stored once."""
-    distinct = list(dict.fromkeys(texts))
-    code = np.array([distinct.index(t) for t in texts], np.int32)
-    indices = code[which] if len(texts) else np.empty(0, np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(distinct, pa.string()))
-
-
-def literal_text(value: object, type: DataType) -> str:
-    """A constant as SQL."""
-    if value is None:
-        return "NULL"
-    if type.kind is Kind.STRING:
-        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if type.kind is Kind.TIMESTAMP:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(str(value)))
-        return f"TIMESTAMP '{moment.isoformat(sep=' ')}'"
-    if type.kind is Kind.DATE:
-        return f"DATE '{value}'"
-    if type.kind is Kind.INTERVAL:
-        us = int(str(value))
-        for unit, length in _UNITS:
-            if us and us % length == 0:
-                return f"INTERVAL '{us // length}' {unit}"
-        return f"INTERVAL '{us}' MICROSECOND"
-    if isinstance(value, Decimal):
-        return f"{value:f}"  # with an exponent it would be a double
-    if type.kind is Kind.DOUBLE:
-        text = repr(float(str(value)))
-        return text if "e" in text or "n" in text else f"{text}E0"
-    return str(value).upper() if type.kind is Kind.BOOLEAN else str(value)

@@ -25,8 +25,9 @@ from weir.plan.window_limits import check_window
 from weir.settings import Settings
 from weir.sql.canonical import is_plain
 from weir.sql.lower import lower
-from weir.sql.parse import parse
+from weir.sql.parse import Parsed, parse
 from weir.sql.shapes import Shape, shape_of
+from weir.store.query_groups import Slot, Written
 from weir.store.row_files import arrow_type
 from weir.store.texts import met
 from weir.values.columns import list_array
@@ -70,6 +71,7 @@ class Registration(Planned):
     stored: Planned | None  # the shape as whoever reads the registry plans it; None: its text was not read for this
     streams: Mapping[str, Stream]  # that it reads, by lower-case name
     settings: Settings
+    written: Written  # the text as it was given
 
     def check(self, constants: pa.Table) -> Checked:
         """Refuse constants whose windows do not fit into `keep`, or that need too many boxes or residuals."""
@@ -112,7 +114,18 @@ def plan_registration(
         check_windows(query, catalog, settings)
     streams = {s.relation.lower(): catalog.streams[s.relation.lower()] for s in query.sources if not s.is_table}
     stored = Planned(shape.query, classified) if is_read else None
-    return Registration(query, classified, shape, stored, streams, settings)
+    return Registration(query, classified, shape, stored, streams, settings, _written(parsed, shape))
+
+
+def _written(parsed: Parsed, shape: Shape) -> Written:
+    """The text, and which constants its parameters have become; one that no constant depends on is not among them."""
+    known = {
+        slot.name: (k, slot.unit_us)
+        for k, slot in reversed(list(enumerate(shape.slots)))  # of several the first
+        if isinstance(slot, Param)
+    }
+    places = [place for place in parsed.param_places if place.name in known]
+    return Written(parsed.text, tuple(Slot(p.start, p.end, *known[p.name], p.has_unit) for p in places))
 
 
 def stored_shape(text: str, types: Sequence[DataType], catalog: Catalog, settings: Settings) -> Planned:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -189,6 +190,15 @@ def as_id(given: object) -> int:
     if not -(2**62) < int(given) < 2**62:
         raise QueryError(f"there is no query {given}")
     return int(given)
+
+
+def as_ids(given: object) -> npt.NDArray[np.int64]:
+    """The ids of some queries, or of one: distinct, ascending."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        return np.array([as_id(given)], np.int64)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "i":
+        return np.unique(given.astype(np.int64))
+    return np.unique(np.array([as_id(id) for id in given], np.int64))
 
 
 def check_trigger(given: object) -> None:

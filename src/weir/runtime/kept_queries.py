@@ -18,7 +18,8 @@ from weir.plan.maintenance import Upkeep, upkeep_of
 from weir.plan.registration import Planned, stored_shape
 from weir.runtime.arrived import Groups
 from weir.settings import Settings
-from weir.store.registry import GroupRef, Registry
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Registry
 
 
 @dataclass

@@ -13,7 +13,8 @@ from weir.runtime.upkeep_tasks import ShapeTask
 from weir.store.ascending import distinct
 from weir.store.files import Files
 from weir.store.maintained import SLOT
-from weir.store.registry import GroupRef, Registry
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Registry
 from weir.store.row_files import arrow_schema
 
 EVERYBODY = np.array([-1], np.int64)  # whose results those of common cores are

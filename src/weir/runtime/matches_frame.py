@@ -36,7 +36,7 @@ from weir.store.files import Files, open_files
 from weir.store.ledger import Done
 from weir.store.lifetimes import read_lifetimes
 from weir.store.matches import CHANNEL, channels_of, read_matches
-from weir.store.registry import GroupRef
+from weir.store.query_groups import GroupRef
 from weir.store.row_files import arrow_schema, times_us
 from weir.store.row_places import RowPlaces
 from weir.store.table_history import lifetimes_file, paths_of

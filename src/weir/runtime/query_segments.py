@@ -38,7 +38,8 @@ from weir.settings import Settings
 from weir.store.arrays import is_whole, read_arrays, save_arrays
 from weir.store.caches import segment_folder
 from weir.store.files import Files, unique
-from weir.store.registry import GroupRef, Registry
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Registry
 
 MAIN_SHARE = 4  # the tail is merged when it is over its limit and larger than a quarter of the main segment
 DRIFT_FACTOR = 2.0  # a segment is built anew if rows then cost less than half …

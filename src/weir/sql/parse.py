@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -33,6 +33,7 @@ from weir.settings import Settings
 from weir.sql import payloads, types
 from weir.sql.depth import nesting, with_room
 from weir.sql.forms import FORMS
+from weir.sql.literals import unit_us
 from weir.sql.long_lists import Lists, take_lists
 from weir.sql.position import refuse
 from weir.sql.strict import fault
@@ -95,6 +96,15 @@ class _Parser(SparkParser):
 _SPARK = Spark()
 
 
+class ParamPlace(NamedTuple):
+    """Where a text uses a parameter."""
+
+    name: str
+    start: int  # of the colon
+    end: int  # behind the name
+    has_unit: bool  # whether a unit of time follows, as in INTERVAL :w MINUTES
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A text and what it says, before it is checked against any schema."""
@@ -105,6 +115,7 @@ class Parsed:
     source_windows: tuple[SourceWindow, ...]  # in the order of the sources in the text
     params: tuple[str, ...]  # names, in order of first use
     param_starts: tuple[int, ...]  # where each is used first
+    param_places: tuple[ParamPlace, ...]  # everywhere, in the order of the text
     depth_max: int  # how deep an expression may nest
     words: int  # how many the text has; no tree of it is much deeper
     lists: Lists  # the long lists of constants, which are not in `ast`
@@ -159,7 +170,10 @@ def parse(text: str, settings: Settings) -> Parsed:
     if dropped is not None:
         raise dropped
     windows = align_windows(text, kept, of_sources, list(ast.find_all(exp.Table)))
-    params = _params(text, tokens)
+    places = _param_places(text, tokens)
+    params: dict[str, int] = {}
+    for place in places:
+        params.setdefault(place.name, place.start)
     return Parsed(
         text,
         ast,
@@ -167,6 +181,7 @@ def parse(text: str, settings: Settings) -> Parsed:
         windows,
         tuple(params),
         tuple(params.values()),
+        tuple(places),
         settings.sql_depth_max - 10,
         len(tokens),
         lists,
@@ -290,10 +305,10 @@ def _explained(description: str, word: str, kept: Sequence[Token]) -> tuple[str,
     return "syntax error", hint
 
 
-def _params(text: str, tokens: Sequence[Token]) -> dict[str, int]:
-    """Parameter names in order of first use, each with its offset."""
-    found: dict[str, int] = {}
-    for token, name in itertools.pairwise(tokens):
+def _param_places(text: str, tokens: Sequence[Token]) -> list[ParamPlace]:
+    """Where parameters are used, in the order of the text."""
+    found = []
+    for at, (token, name) in enumerate(itertools.pairwise(tokens)):
         if token.token_type is TokenType.PLACEHOLDER:
             raise refuse(text, "'?' is no parameter here", token.start, "give it a name: :lo")
         if token.token_type is TokenType.COLON:
@@ -301,5 +316,6 @@ def _params(text: str, tokens: Sequence[Token]) -> dict[str, int]:
                 raise refuse(
                     text, f"':{name.text[:30]}' is no parameter", token.start, "a name starts with a letter: :lo"
                 )
-            found.setdefault(name.text, token.start)
+            has_unit = at + 2 < len(tokens) and unit_us(tokens[at + 2].text) is not None
+            found.append(ParamPlace(name.text, token.start, name.end + 1, has_unit))
     return found

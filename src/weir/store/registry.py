@@ -2,9 +2,11 @@
 
     registry/000000000012   one Arrow IPC file; what it is stands in the schema's metadata under `weir`
        register             a shape (SQL with its constants taken out) and a column c0, c1, … for each
-                            constant; row i is one query
+                            constant; row i is one query. Also the text as it was written, tags and an owner; a column
+                            `name` if queries have names, and a column `replaces` of queries that go at the same moment
        drop                 a column `id` of the queries that go
        retry                a column `id` of the queries that are to be matched again, though a batch gave them up
+       label                a column `id` of queries that get other tags and another owner
 
 Documents form a chain (`weir.store.documents`). The number of a document orders it: a batch whose plan says
 `registry = n` sees documents 0 … n − 1. Ids are not stored: a group's first id is the number of ids given out before
@@ -15,7 +17,8 @@ A query of several *cores* (select-join blocks, see `weir.plan.cores`) has an id
 first n ids are those of the queries and of their first cores, the next n those of their second cores, and so on.
 Matches, budgets and demotions are about cores; users see queries.
 
-In memory: one GroupRef a group, never an object a query; constants are memory-mapped when they are asked for.
+In memory: one GroupRef a group, never an object a query; constants are memory-mapped when they are asked for. Names,
+tags, owners and texts are not read here at all: `weir.store.labels` reads them for whoever asks.
 Cost: `refresh` reads new documents only (one probe if there are none), `group_of` is a binary search. The
 directory is kept as a cache file every `CACHE_EVERY` documents, so that opening 100,000 groups reads one
 file; the file is ignored if it is damaged or not about the documents that are there.
@@ -26,67 +29,26 @@ from __future__ import annotations
 import json
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from weir.algebra.ddl import parse_type
-from weir.algebra.schema import DataType
 from weir.errors import QueryError, StoreError
 from weir.store import caches
 from weir.store.arrow import DAMAGED, from_ipc, to_ipc
 from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
 from weir.store.files import Files, unique
+from weir.store.query_groups import NAME, REPLACES, Draft, GroupRef, KeptAs, NewQueries, draft_of
 
-FORMAT = 5
+FORMAT = 6
+READS = (5, FORMAT)  # in documents of format 5 queries have no names, and nobody knows how they were written
 CACHE_EVERY = 1_000  # documents
 Ids = npt.NDArray[np.int64]
 _RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
-
-
-class KeptAs(NamedTuple):
-    """With which queries the answers of a group are maintained."""
-
-    shape: str  # what all of these are called together
-    fixed: tuple[str, ...] = ()  # constants that are the same for all of them, and make cores of them the same
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRef:
-    """One group of registrations of one shape: queries first_id … first_id + count − 1."""
-
-    number: int  # of its document
-    first_id: int
-    count: int
-    shape_text: str
-    types: tuple[DataType, ...]  # of the constants c0, c1, …
-    families: tuple[str, ...]  # by core, the form of query that it is
-    channels: tuple[str, ...]  # by core, the streams of its sides: trade~weather
-    catalog: int  # how many catalog documents there were when it was registered
-    kept_as: KeptAs | None = None  # if the answers are maintained as rows come
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the answers are maintained."""
-        return self.kept_as is not None
-
-    @property
-    def cores(self) -> int:
-        """A query of tables alone has none, and an id all the same."""
-        return max(1, len(self.channels))
-
-    @property
-    def end_id(self) -> int:
-        """The first id that is not its own."""
-        return self.first_id + self.count * self.cores
-
-    def core_of(self, id: int) -> int:
-        """Which core of its query an id stands for."""
-        return (id - self.first_id) // self.count
 
 
 class Registry:
@@ -94,7 +56,7 @@ class Registry:
 
     def __init__(self, files: Files) -> None:
         self.files = files
-        self._lock = threading.RLock()  # over all that follows
+        self.lock = threading.RLock()  # over all that follows, and over what readers make of it
         self._count = 0  # documents known
         self._queries = 0  # queries in them
         self._next_id = 0
@@ -105,77 +67,74 @@ class Registry:
         self._dropped: Ids = np.empty(0, np.int64)  # sorted, unique
         self._drop_numbers: Ids = np.empty(0, np.int64)  # of _dropped: the first document that drops it
         self._retries: list[tuple[int, Ids]] = []  # documents that ask for retries, and the queries
+        self._relabellings: list[int] = []  # documents that change labels
         self._head = ROOT  # the seal of the newest document
         self._checked: set[int] = set()  # documents whose seal was looked at, of groups that a cache told of
-        self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
+        self._arrays: tuple[Ids, Ids, Ids] = (np.empty(0, np.int64),) * 3  # see `_layout`
         self._opened = False  # whether a cache file was looked for
         self._cached = 0  # documents in the newest cache file we know of
 
     # ── writing ──
 
-    def register(
-        self,
-        shape_text: str,
-        types: Sequence[DataType],
-        constants: pa.Table,
-        families: Sequence[str],
-        channels: Sequence[str],
-        catalog: int,
-        *,
-        kept_as: KeptAs | None = None,
-    ) -> GroupRef:
-        """Add one query for each row of `constants`; durable when it returns.
-
-        Its columns are c0, c1, … as `types` says. A shape without constants has one column of any name and
-        type, since a table without columns has no rows either.
-        """
-        if constants.num_rows == 0:
-            raise StoreError("a group of registrations has no rows")
-        if constants.column_names != [f"c{i}" for i in range(len(types))] and types:
-            raise StoreError(f"constants are {constants.column_names}, expected c0 … c{len(types) - 1}")
-        about = {
-            "kind": "register",
-            "shape": shape_text,
-            "types": [str(t) for t in types],
-            "families": list(families),
-            "channels": list(channels),
-            "catalog": catalog,
-            "count": constants.num_rows,
-            "kept": kept_as,
-        }
-        number = self._append(about, constants)
-        return self._groups[bisect_left(self._group_numbers, number)]
+    def register(self, new: NewQueries) -> GroupRef:
+        """Add queries without names; durable when it returns."""
+        number = self.append(lambda: draft_of(new))
+        assert number is not None, "there is a draft"
+        return self.group_at(number)
 
     def drop(self, ids: Ids) -> int:
-        """Drop queries, all or none; returns the number of the document. Unknown ids are refused."""
-        return self._about_queries("drop", ids)
+        """Drop queries, all or none; returns the number of the document. Unknown and dropped ids are refused."""
+        return self._about_queries("drop", lambda: ids)
+
+    def drop_chosen(self, choose: Callable[[], Ids]) -> Ids:
+        """Drop the queries that `choose` gives as of the document, which it may be asked for several times."""
+        number = self._about_queries("drop", choose)
+        with self.lock:
+            chosen: Ids = self._dropped[self._drop_numbers == number]
+            return chosen
 
     def retry(self, ids: Ids) -> int:
         """Ask for queries to be matched again, all or none; returns the number of the document."""
-        return self._about_queries("retry", ids)
+        return self._about_queries("retry", lambda: ids)
 
-    def _about_queries(self, kind: str, ids: Ids) -> int:
+    def _about_queries(self, kind: str, choose: Callable[[], Ids]) -> int:
         """A document about queries that stand."""
-        wanted = np.unique(np.asarray(ids, np.int64))
-        self.refresh()
-        unknown = (wanted < 0) | (wanted >= self._next_id)
-        unknown[~unknown] = self.queries_of(wanted[~unknown]) != wanted[~unknown]
-        for one in wanted[unknown]:
-            self.group_of(int(one))  # which says what is wrong with it
-        for one in wanted[np.isin(wanted, self._dropped)]:
-            raise QueryError(f"query {one} was dropped already, in registry document {self.drop_number(int(one))}")
-        if len(wanted) == 0:
-            raise QueryError(f"no ids to {kind} were given")
-        return self._append({"kind": kind, "count": len(wanted)}, pa.table({"id": wanted}))
 
-    def _append(self, about: dict[str, object], body: pa.Table) -> int:
-        token = unique()
-        metadata = {b"weir": json.dumps({"format": FORMAT, "token": token, **about}).encode()}
-        data = to_ipc(body, metadata)
+        def draft() -> Draft:
+            chosen = np.unique(np.asarray(choose(), np.int64))
+            self.expect_standing(chosen)
+            if len(chosen) == 0:
+                raise QueryError(f"no ids to {kind} were given")
+            return Draft({"kind": kind, "count": len(chosen)}, pa.table({"id": chosen}))
+
+        number = self.append(draft)
+        assert number is not None, "there is a draft"
+        return number
+
+    def expect_standing(self, ids: Ids) -> None:
+        """A QueryError unless all of these are ids of queries that stand, as of the last refresh."""
+        unknown = (ids < 0) | (ids >= self._next_id)
+        unknown[~unknown] = self.queries_of(ids[~unknown]) != ids[~unknown]
+        for one in ids[unknown]:
+            self.group_of(int(one))  # which says what is wrong with it
+        for one in ids[~self.stand(ids)]:
+            raise QueryError(f"query {one} was dropped already, in registry document {self.drop_number(int(one))}")
+
+    def append(self, draft: Callable[[], Draft | None]) -> int | None:
+        """Create the next document, and return its number; None if there is nothing to write.
+
+        `draft` is asked when all documents before it are known, and again if another process or thread was quicker with
+        its own. So whatever it decides is right at that place of the chain.
+        """
         while True:
-            self.refresh()
-            number = self._count
-            if create_document(self.files, path_of(number), self._head, data) is not None:
+            with self.lock:
+                self.refresh()
+                number, head = self._count, self._head
+                made = draft()
+            if made is None:
+                return None
+            metadata = {b"weir": json.dumps({"format": FORMAT, "token": unique(), **made.about}).encode()}
+            if create_document(self.files, path_of(number), head, to_ipc(made.body, metadata)) is not None:
                 self.refresh()
                 return number
 
@@ -193,7 +152,7 @@ class Registry:
 
     def require(self, count: int, head: str) -> None:
         """StoreError unless the documents 0 … count − 1 are there and the last of them has this seal."""
-        with self._lock:
+        with self.lock:
             self._require(count)
             found = self._head if count == self._count else ROOT
             if 0 < count < self._count:
@@ -209,7 +168,7 @@ class Registry:
 
     def refresh(self) -> None:
         """Take in the documents that are new."""
-        with self._lock:
+        with self.lock:
             if not self._opened:
                 found = (n for n, parts in caches.load(self.files, "registry") if self._restore(n, parts))
                 self._cached = next(found, 0)
@@ -228,11 +187,38 @@ class Registry:
 
     def groups(self, upto: int | None = None) -> Sequence[GroupRef]:
         """The groups of documents 0 … upto − 1, or of all known ones, in order."""
-        with self._lock:
+        with self.lock:
             if upto is None:
                 return tuple(self._groups)
             self._require(upto)
             return tuple(self._groups[: bisect_left(self._group_numbers, upto)])
+
+    def groups_since(self, place: int) -> Sequence[GroupRef]:
+        """The groups from a place on, counted from 0, as of the last refresh."""
+        with self.lock:
+            return self._groups[place:]
+
+    def group_at(self, number: int) -> GroupRef:
+        """The group that a document registered."""
+        with self.lock:
+            return self._groups[bisect_left(self._group_numbers, number)]
+
+    def is_registration(self, number: int) -> bool:
+        """Whether a document registered queries."""
+        with self.lock:
+            at = bisect_left(self._group_numbers, number)
+            return at < len(self._group_numbers) and self._group_numbers[at] == number
+
+    def places_of(self, ids: Ids) -> Ids:
+        """Which groups, counted from 0, these queries belong to."""
+        first, _, _ = self._layout()
+        places: Ids = np.searchsorted(first, ids, side="right") - 1
+        return places
+
+    def relabellings(self) -> Sequence[int]:
+        """The numbers of documents that change labels, as of the last refresh."""
+        with self.lock:
+            return tuple(self._relabellings)
 
     def group_of(self, query: int) -> GroupRef:
         """The group a query belongs to."""
@@ -243,7 +229,7 @@ class Registry:
 
     def group_of_core(self, id: int) -> GroupRef:
         """The group that the query of a core belongs to."""
-        with self._lock:
+        with self.lock:
             if id >= self._next_id:
                 self.refresh()
             if not 0 <= id < self._next_id:
@@ -273,34 +259,48 @@ class Registry:
 
     def _layout(self) -> tuple[Ids, Ids, Ids]:
         """For each group its first id, and how many queries it has, and cores a query."""
-        with self._lock:
-            if self._arrays is None or len(self._arrays[0]) != len(self._groups):
-                rows = [(g.first_id, g.count, g.cores) for g in self._groups]
-                first, count, cores = np.array(rows, np.int64).reshape(-1, 3).T
+        with self.lock:
+            known = len(self._arrays[0])
+            if known < len(self._groups):
+                rows = [(g.first_id, g.count, g.cores) for g in self._groups[known:]]
+                new = np.array(rows, np.int64).T
+                first, count, cores = (np.concatenate(each) for each in zip(self._arrays, new, strict=True))
                 self._arrays = first, count, cores
             return self._arrays
 
     def constants(self, group: GroupRef) -> pa.Table:
         """The constants of a group, memory-mapped; row i belongs to query first_id + i."""
-        path = path_of(group.number)
+        table = self.body(group.number).read_all()
+        if table.num_rows != group.count:
+            raise StoreError(f"{path_of(group.number)} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
+        beside = [name for name in (NAME, REPLACES) if name in table.column_names]
+        return table.drop_columns(beside).replace_schema_metadata(None)
+
+    def body(self, number: int) -> Any:
+        """An Arrow reader of a document, memory-mapped."""
+        path = path_of(number)
         local = self.files.local_path(path)
         if local is None:
             raise StoreError(f"{path} is missing, though it was written", hint=RESTORE)
         try:
             data = pa.memory_map(str(local)).read_buffer()
-            if group.number not in self._checked:
+            if number not in self._checked:
                 unsealed(path, data)
-                self._checked.add(group.number)
-            table = pa.ipc.open_file(pa.BufferReader(data.slice(HEAD))).read_all()
+                self._checked.add(number)
+            return pa.ipc.open_file(pa.BufferReader(data.slice(HEAD)))
         except DAMAGED as error:
             raise StoreError(f"{path} is damaged: {error}", hint=RESTORE) from error
-        if table.num_rows != group.count:
-            raise StoreError(f"{path} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
-        return table.replace_schema_metadata(None)
+
+    def stand(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Which of these queries were not dropped, as of the last refresh."""
+        with self.lock:
+            at = np.searchsorted(self._dropped, ids)
+            found: npt.NDArray[np.bool_] = np.append(self._dropped, -1)[at] != ids
+            return found
 
     def dropped(self, upto: int | None = None) -> Ids:
         """The ids dropped by documents 0 … upto − 1, or by all known ones; sorted."""
-        with self._lock:
+        with self.lock:
             if upto is None:
                 return self._dropped
             self._require(upto)
@@ -308,14 +308,25 @@ class Registry:
 
     def retried(self, first: int, upto: int) -> Ids:
         """The queries that documents first … upto − 1 want to be matched again; sorted."""
-        with self._lock:
+        with self.lock:
             self._require(upto)
             found = [ids for number, ids in self._retries if first <= number < upto]
         return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
+    def standing(self, among: Ids | None = None) -> Ids:
+        """The ids of queries that stand, ascending, or those of them among some ids, which ascend."""
+        first, count, _ = self._layout()
+        if among is None:
+            before = np.cumsum(count) - count
+            ids: Ids = np.repeat(first - before, count) + np.arange(count.sum())
+        else:
+            ids = among[(among >= 0) & (among < self._next_id)]
+            ids = ids[self.queries_of(ids) == ids]
+        return ids[self.stand(ids)]
+
     def drop_number(self, query: int) -> int | None:
         """The document that dropped a query, or None while it stands."""
-        with self._lock:
+        with self.lock:
             at = int(np.searchsorted(self._dropped, query))
             if at < len(self._dropped) and self._dropped[at] == query:
                 return int(self._drop_numbers[at])
@@ -333,32 +344,40 @@ class Registry:
         try:
             reader = pa.ipc.open_file(pa.BufferReader(document.body))
             about = json.loads(reader.schema.metadata[b"weir"])
-            if about["format"] != FORMAT:
-                raise StoreError(f"{path} has format {about['format']}, this version reads {FORMAT}")
+            if about["format"] not in READS:
+                reads = " and ".join(map(str, READS))
+                raise StoreError(f"{path} has format {about['format']}, this version reads {reads}")
             if about["kind"] == "register":
-                types = tuple(parse_type(t) for t in about["types"])
-                self._add_group(
-                    GroupRef(
-                        number,
-                        self._first_id(),
-                        about["count"],
-                        about["shape"],
-                        types,
-                        tuple(about["families"]),
-                        tuple(about["channels"]),
-                        about["catalog"],
-                        _kept_as(about["kept"]),
-                    )
-                )
+                group = self._group(number, about)
+                gone = reader.read_all()[REPLACES].drop_null().to_numpy() if REPLACES in reader.schema.names else None
+                self._add_group(group)  # when nothing can fail any more, or it would be there without its drops
+                if gone is not None:
+                    drops.append((number, gone))
             elif about["kind"] == "drop":
                 drops.append((number, reader.read_all()["id"].to_numpy()))
             elif about["kind"] == "retry":
                 self._retries.append((number, reader.read_all()["id"].to_numpy()))
+            elif about["kind"] == "label":
+                self._relabellings.append(number)
             else:
-                raise StoreError(f"{path} is a '{about['kind']}', expected register, drop or retry")
+                raise StoreError(f"{path} is a '{about['kind']}', expected register, drop, retry or label")
             self._head = document.seal
         except (*DAMAGED, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path} is damaged: {error!r}", hint=RESTORE) from error
+
+    def _group(self, number: int, about: dict[str, Any]) -> GroupRef:
+        """The next group, as its document describes it."""
+        return GroupRef(
+            number,
+            self._first_id(),
+            about["count"],
+            about["shape"],
+            tuple(parse_type(t) for t in about["types"]),
+            tuple(about["families"]),
+            tuple(about["channels"]),
+            about["catalog"],
+            _kept_as(about["kept"]),
+        )
 
     def _first_id(self) -> int:
         return self._next_id
@@ -393,6 +412,7 @@ class Registry:
             "head": self._head,
             "shapes": shapes,
             "kinds": [[[str(t) for t in types], families, channels] for types, families, channels in kinds],
+            "relabellings": self._relabellings,
         }
         groups = self._groups
         body = pa.table(
@@ -432,6 +452,7 @@ class Registry:
         self._drop_numbers = drops["number"].to_numpy()
         retries = from_ipc(parts[3], "a cache").to_pydict()
         self._retries = [(n, np.array(i, np.int64)) for n, i in zip(retries["number"], retries["ids"], strict=True)]
+        self._relabellings = about["relabellings"]
         self._head = about["head"]
         self._count = number
         return True

@@ -44,6 +44,11 @@ class Document:
     stream: str
     catalog: int  # documents there were
     values: list[int]  # constants, or dropped ids
+    replaces: list[int]  # ids that go when a register document comes
+
+    @property
+    def gone(self) -> list[int]:
+        return self.values if self.kind == "drop" else self.replaces
 
 
 class Model:
@@ -158,9 +163,9 @@ class Model:
         table = from_ipc(data, "a document")
         about = json.loads(table.schema.metadata[b"weir"])
         values = table.column(0).to_pylist()
-        self.documents.append(
-            Document(about["kind"], self.queries, "".join(about.get("channels", ())), about.get("catalog", 0), values)
-        )
+        replaces = table.column("replaces").drop_null().to_pylist() if "replaces" in table.column_names else []
+        channels, catalog = "".join(about.get("channels", ())), about.get("catalog", 0)
+        self.documents.append(Document(about["kind"], self.queries, channels, catalog, values, replaces))
         self.queries += len(values) if about["kind"] == "register" else 0
 
     def _planned(self, plan: Plan) -> None:
@@ -260,7 +265,7 @@ class Model:
     def _check_matches(
         self, number: int, plan: Plan, done: dict[str, Any], named: list[RowFile], paths: list[str]
     ) -> None:
-        dropped = {q for d in self.documents[: plan.registry] if d.kind == "drop" for q in d.values}
+        dropped = {q for d in self.documents[: plan.registry] for q in d.gone}
         standing = [
             (d.stream, d.first_id + i, k)
             for d in self.documents[: plan.registry]

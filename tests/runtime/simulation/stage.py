@@ -25,7 +25,8 @@ from weir.store.documents import read_document
 from weir.store.files import Data, Entry, Files
 from weir.store.inbox import ADVANCE, CLOCK, Inbox
 from weir.store.ledger import MatchFile, Plan, RowFile
-from weir.store.registry import GroupRef, Ids, Registry, path_of
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Ids, Registry, path_of
 
 if TYPE_CHECKING:
     from tests.runtime.simulation.world import World
@@ -104,7 +105,8 @@ class ShakyFiles:
         self.world.tick()
 
     def local_path(self, path: str) -> Path | None:
-        raise NotImplementedError("nothing is mapped in the simulation")
+        self.world.tick()
+        return self.inner.local_path(path)
 
 
 # ── Spark's part ───────────────────────────────────────────────────────────────────────────────────

@@ -14,16 +14,20 @@ row once, row ids gap-free in arrival order, late rows by the plan's floors, cha
 a part in clock, floors and matches; the clock is where rows and advances have moved it; matches are those of the
 plan's queries by a computation of its own; plans include what was acknowledged before, clocks and floors never go back;
 nothing is deleted that a document names, unless it is expired, or that Spark may still ask for; acknowledged pushes,
-registrations and drops are there in the end, once; readers never go back and agree with the model.
+registrations, replacements and drops are there in the end, once; readers never go back and agree with the model.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
+import shutil
+import tempfile
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -50,7 +54,10 @@ from weir.store import state as state_module
 from weir.store.catalog import CatalogLog, identity
 from weir.store.files import Files, ObjectFiles
 from weir.store.inbox import Inbox
+from weir.store.labels import Labels
 from weir.store.ledger import Ledger
+from weir.store.naming import replace_query
+from weir.store.query_groups import NewQueries
 from weir.store.registry import Registry
 from weir.store.state import State
 from weir.store.vacuum import vacuum
@@ -125,7 +132,9 @@ class World:
     def __init__(self, seed: int, parts: Parts | None = None) -> None:
         self.random = random.Random(seed)
         self.parts = parts or Parts()
-        self.inner = ObjectFiles(MemoryStore())
+        copies = tempfile.mkdtemp(prefix="weir-simulation-")
+        weakref.finalize(self, shutil.rmtree, copies, ignore_errors=True)
+        self.inner = ObjectFiles(MemoryStore(), cache=Path(copies))
         self.mtimes_s: dict[str, float] = {}
         self.wall_us = 1_000_000 * SECOND
         self.clock = "arrival" if seed % 4 == 0 else "event"
@@ -234,7 +243,7 @@ class World:
 
         def action() -> None:
             table = pa.table({"c0": constants})
-            group = registry.register("shape", (BIGINT,), table, ["selection"], [stream], self.defined)
+            group = registry.register(NewQueries(stream, (BIGINT,), table, ["selection"], [stream], self.defined))
             document = self.model.documents[group.number]
             require(document.values == constants, "another registration's document", group.number)
             require(document.first_id == group.first_id, "query ids", group, document)
@@ -252,13 +261,42 @@ class World:
             try:
                 number = registry.drop(ids)
             except QueryError:
-                gone = {q for d in self.model.documents if d.kind == "drop" for q in d.values}
+                gone = self.gone()
                 require(any(q in gone for q in ids.tolist()), "a drop was refused", ids)
                 return
             require(self.model.documents[number].values == sorted(ids.tolist()), "another drop's document", number)
             self.registered = max(self.registered, number + 1)
 
         self.attempt(f"drop {ids}", action)
+
+    def gone(self) -> set[int]:
+        return {q for d in self.model.documents for q in d.gone}
+
+    def replace(self) -> None:
+        """Another constant for a query, or another stream."""
+        if not self.model.queries:
+            return
+        id, constant = self.random.randrange(self.model.queries), self.random.choice([1, 2, 3])
+        stream = self.random.choice([name for name in self.model.streams if not is_changes(name)])
+        registry = self.host.registry if self.random.random() < 0.7 else self.parts.registry(self.files)
+
+        def action() -> None:
+            table = pa.table({"c0": [constant]})
+            new = NewQueries(stream, (BIGINT,), table, ["selection"], [stream], self.defined)
+            try:
+                named = replace_query(Labels(registry), new, id)
+            except QueryError:
+                require(id in self.gone(), "a replacement was refused", id)
+                return
+            if named.group is None:
+                require(named.ids.tolist() == [id], "a query that would be the same is another one", named.ids)
+                return
+            document = self.model.documents[named.group.number]
+            require((document.values, document.replaces) == ([constant], [id]), "another replacement", document)
+            require(named.ids.tolist() == [document.first_id], "query ids", named, document)
+            self.registered = max(self.registered, named.group.number + 1)
+
+        self.attempt(f"replace {id} by {stream} {constant}", action)
 
     def push(self) -> None:
         stream = self.random.choice(list(self.model.streams))
@@ -363,6 +401,7 @@ STEPS: dict[str, Callable[[World], None]] = {
     "push": World.push,
     "register": World.register,
     "drop": World.drop,
+    "replace": World.replace,
     "clock": World.turn_clock,
     "read": World.read,
     "vacuum": World.vacuum,
@@ -370,7 +409,7 @@ STEPS: dict[str, Callable[[World], None]] = {
     "define": World.define_another,
     "advance": World.advance,
 }
-STEP_WEIGHTS = [30, 20, 12, 5, 10, 10, 7, 3, 3, 6]
+STEP_WEIGHTS = [30, 20, 12, 5, 5, 10, 10, 7, 3, 3, 6]
 
 
 BATCH_POINTS = [
