@@ -128,6 +128,23 @@ def test_changes_add_up_across_documents_that_were_folded(tmp_path: Path) -> Non
     assert min(row["batch"] for row in told) > 1, "what is folded away is told with the batch after it"
 
 
+def test_a_reader_that_begins_before_the_first_row(world: World) -> None:
+    """There was no clock yet, so its first places are of 1970, which has long expired."""
+    queries = [world.weir.register(sql) for sql in SHAPES]
+    readers = [Reader(AnswerChanges.of(world.folder, (query.id,))) for query in queries]
+    empty = [world.folder.newest()]
+    for _ in range(2):
+        world.direct.batch({})
+        empty.append(world.folder.newest())
+    world.now_s = 50_000
+    for _ in range(3):
+        world.batch()
+    for reader, query in zip(readers, queries, strict=True):
+        assert [reader.go(place) for place in empty] == [[], [], []]
+        reader.go(world.folder.newest())
+        assert reader.total() == bag(query)
+
+
 def test_rows_and_matches_come_once(world: World) -> None:
     query = world.weir.register(SHAPES[0])
     rows = Reader(StreamRows.of(world.folder, "trade", START))

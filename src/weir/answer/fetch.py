@@ -278,7 +278,11 @@ def answer_as_of(standing: Standing, files: Files, state: State, seen: Token) ->
                 if not is_changes(stream.name):
                     _checked(core, stream, resolve(scan.window, core.constants, tau_us, stream.keep_us), state, tau_us)
         return kept
-    return _finished(standing, files, state, _answers(standing, files, state, tau_us, seen.batch), seen)
+    if seen.batch < state.last:
+        answers = [_earlier(core, files, state, seen) for core in standing.cores]
+    else:
+        answers = _answers(standing, files, state, tau_us, seen.batch)
+    return _finished(standing, files, state, answers, seen)
 
 
 def kept_answer(standing: Standing, files: Files, state: State) -> pa.Table | None:
@@ -336,7 +340,7 @@ def changes_between(standing: Standing, files: Files, state: State, after: Token
         raise FetchError(
             f"token '{after}' has expired: {expired}", hint="fetch the whole answer and go on from its token"
         ) from None
-    new = _answers(standing, files, state, now.tau_us, now.batch)
+    new = [_earlier(core, files, state, now) for core in standing.cores]
     if standing.parts.is_additive:
         pairs = ((new, old), (old, new))
         came, went = (_finished(standing, files, state, _only(*pair), now) for pair in pairs)
