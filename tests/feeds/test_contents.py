@@ -183,12 +183,17 @@ def test_what_has_expired_is_an_error(world: World) -> None:
         Reader(reader.content).go(world.folder.newest())  # who begins gets what there is
 
 
-def test_a_folder_that_was_restored_is_an_error(world: World) -> None:
+def test_a_folder_that_was_restored_is_an_error(world: World, tmp_path: Path) -> None:
     query = world.weir.register(SHAPES[0])
     world.batch()
+    here = world.folder.newest()
+    world.folder.require(here)
     reader = Reader(AnswerChanges.of(world.folder, (query.id,)))
-    with pytest.raises(FeedError, match="batch 7 was read before, but .* ends with batch 0"):
-        reader.step(Place(7, 0))
+    for wrong in (reader.step, world.folder.require):
+        with pytest.raises(FeedError, match="batch 7 was read before, but .* ends with batch 0"):
+            wrong(Place(7, 0))
+    with pytest.raises(FeedError, match="is another weir than the one that was read before"):
+        World(tmp_path / "other").folder.require(here)
 
 
 WRONG: list[tuple[dict[str, str], str]] = [

@@ -35,6 +35,7 @@ class Place:
     batch: int
     tau_us: int
     rows: Mapping[str, int] = field(default_factory=dict)  # by stream, the next row
+    engine: str = ""  # which weir it is of; "": of any, where nobody has read anything
 
     @property
     def token(self) -> Token:
@@ -68,7 +69,16 @@ class Folder:
     def newest(self) -> Place:
         """The end of the last batch."""
         self.state.refresh(self.ledger)
-        return Place(self.state.last, moment(self.state, None), dict(self.state.row_counts))
+        return Place(self.state.last, moment(self.state, None), dict(self.state.row_counts), self.identity.engine)
+
+    def require(self, place: Place) -> None:
+        """FeedError unless this weir has been at a place."""
+        if place.engine not in ("", self.identity.engine):
+            raise FeedError(
+                f"{self.files.location} is another weir than the one that was read before",
+                hint="begin with a new checkpoint",
+            )
+        self._refreshed(place.batch)
 
     def standing(self, id: int) -> Standing:
         """The query, ready to be answered."""
@@ -77,18 +87,23 @@ class Folder:
 
     def read(self, least: int, read: Callable[Concatenate[State, P], T], *args: P.args, **more: P.kwargs) -> T:
         """Read when batch `least` is known; once more if files expired and were removed while we read them."""
-        before = self.state.refresh(self.ledger)
-        if before < least:
-            raise FeedError(
-                f"batch {least} was read before, but {self.files.location} ends with batch {before}",
-                hint="the folder is another one, or was restored from a backup: begin with a new checkpoint",
-            )
+        before = self._refreshed(least)
         try:
             return read(self.state, *args, **more)
         except StoreError:
             if self.state.refresh(self.ledger) == before:
                 raise
             return read(self.state, *args, **more)
+
+    def _refreshed(self, least: int) -> int:
+        """The last batch; FeedError if it is older than one that was there."""
+        last = self.state.refresh(self.ledger)
+        if last < least:
+            raise FeedError(
+                f"batch {least} was read before, but {self.files.location} ends with batch {last}",
+                hint="the folder was restored from a backup: begin with a new checkpoint",
+            )
+        return last
 
     def tokens(self, after: Token, upto: Token) -> list[Token]:
         """The tokens of two batches and those between; a batch whose document was folded away has none."""

@@ -111,6 +111,9 @@ class WeirStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.end_of_run = self._newest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        from weir.feeds.folder import Place, open_folder
+
+        open_folder(self.content.location).require(Place(**start))
         newest = self.end_of_run or self._newest()
         return newest if newest["batch"] > start["batch"] else start
 
@@ -123,8 +126,9 @@ class WeirStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return open_folder(self.content.location).newest().said()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        from weir.feeds.folder import Place
+        from weir.feeds.folder import Place, open_folder
 
+        open_folder(self.content.location).require(Place(**end))
         return [Part(of) for of in self.content.steps(Place(**start), Place(**end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
