@@ -66,7 +66,7 @@ def kernels(w: Weir, table: pa.Table, repeat: int = 3) -> float:
     """Seconds for one batch by the kernels alone: two halves on two threads, joined rows written."""
     segments = [
         JoinSegment.from_arrays(*read_arrays(w.files, e.path))
-        for e in w.files.list("cache/segments/joins")
+        for e in w.files.list("cache/segments")
         if e.path.endswith(".seg")
     ]
     partners = [PartnerRows.from_arrays(*read_arrays(w.files, e.path)) for e in w.files.list("cache/partners")]

@@ -114,7 +114,8 @@ def empty_batches(spark: SparkSession, w: Weir, tables: list[pa.Table], stream: 
 
 def kernels(w: Weir, table: pa.Table, repeat: int = 3) -> float:
     """Seconds for one batch by the kernels alone: two halves on two threads, ids written."""
-    paths = [e.path for e in w.files.list("cache/segments/ev") if e.path.endswith(".seg")]
+    paths = [e.path for e in w.files.list("cache/segments") if e.path.endswith(".seg")]
+    assert paths, "the job has built segments"
     segments = [Segment.from_arrays(*read_arrays(w.files, p)) for p in paths]
     half = -(-table.num_rows // SLICES)
     parts = [table.slice(k * half, half).combine_chunks() for k in range(SLICES)]

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import weir
+from tests.loose import some_loose
 from tests.oracle.plain_tables import Change, table_at, versions_of
 from tests.tables import instant
 from weir.algebra.schema import ENDLESS_US, TIMESTAMP, Catalog, Column, Table
@@ -70,7 +71,8 @@ class TableScenario:
         self.dice = random.Random(f"tables {self.seed}")
         dice = self.dice
         # Some lives have little room, so that queries are demoted and answered from rows.
-        settings = {"pairs_per_batch_max": dice.choice([4, 20])} if dice.random() < 0.25 else None
+        settings = {"pairs_per_batch_max": dice.choice([4, 20])} if dice.random() < 0.25 else {}
+        settings |= some_loose(self.seed)
         w = self.weir = weir.open(self.place, settings=settings)
         for name, columns in STREAMS.items():
             w.stream(name, columns, time="ts", keep=dice.choice(["forever", "40 seconds"]), future="forever")

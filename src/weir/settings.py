@@ -25,12 +25,13 @@ class Settings:
     boxes_per_query_max: int = 64  # boxes one query may need after OR, IN and <> are written out
     set_items_max: int = 1_000_000  # values in one list behind IN
     residuals_per_stream_max: int = 1_000  # distinct derived attributes (arithmetic, LIKE, …) a stream may need
-    join_families_max: int = 100  # different (two streams, equalities) that standing joins may have
+    join_families_max: int = 1_000  # different (two streams, equalities) that standing joins may have
     kept_results_max: int = 1_000_000  # results in the windows of one kept query; with more it is computed when asked
     sql_chars_max: int = 100_000  # length of one SQL text
     sql_terms_max: int = 10_000  # ANDs and ORs in one SQL text
     sql_depth_max: int = 200  # nesting of one SQL text
     partner_rows_max: int = 4_000_000  # rows that one segment of join partners holds at most
+    loose_rows_max: int = 2_048  # join partners that are so few are indexed by the tasks that need them, not in a file
     tail_queries_max: int = 50_000  # queries in the tail segment before it is merged into the main one
     measure_every_batches: int = 16  # how often recent rows are asked whether queries are reached well; 0 never
     checkpoint: str = ""  # where Spark keeps its offsets; "" means the folder `checkpoint` of the weir

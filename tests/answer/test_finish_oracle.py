@@ -10,6 +10,7 @@ import pytest
 import weir
 from tests.finish_scenario import FinishPlayed, FinishScenario, play_finishes
 from tests.generators import SPAN_US, START_US
+from tests.loose import some_loose
 from tests.marks import few_are_quick
 from tests.tally import tally
 from weir.testing.direct import DirectWeir
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(folder: Path, scenario: FinishScenario, spark: SparkSession | None = None) -> FinishPlayed:
-    w = weir.open(folder, settings={"tail_queries_max": 5, "partner_rows_max": 60})
+    w = weir.open(folder, settings={"tail_queries_max": 5, "partner_rows_max": 60} | some_loose(scenario.seed))
     direct = DirectWeir(w, wall_us=START_US + SPAN_US)
 
     def batch(rows: Mapping[str, pa.Table]) -> None:

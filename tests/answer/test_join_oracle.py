@@ -16,6 +16,7 @@ import pytest
 
 import weir
 from tests.generators import SPAN_US, START_US
+from tests.loose import some_loose
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
 from tests.tally import tally
@@ -37,6 +38,7 @@ def run(
 ) -> Played:
     """`among`: its number among runs whose answers are compared, of which the first asks the oracle."""
     settings = {"join_strategy": strategy, "tail_queries_max": 5, "partner_rows_max": 60}
+    settings |= some_loose(scenario.seed + slices)
     w = weir.open(folder, clock=scenario.clock, settings=settings)
     direct = DirectWeir(w, slices=slices, wall_us=WALL_US)
 

@@ -18,6 +18,7 @@ import weir
 from tests.finish_scenario import FinishScenario, play_finishes
 from tests.generators import SPAN_US, START_US
 from tests.keeping import Keeping
+from tests.loose import some_loose
 from tests.marks import few_are_quick
 from tests.scenario import Scenario, play
 from tests.table_scenario import TableScenario
@@ -41,7 +42,7 @@ compared: dict[str, int] = {}
 @pytest.mark.parametrize("seed", few_are_quick(FINISHES, quick=0 if SOAK else 1))
 def test_finishes_are_kept(tmp_path: Path, seed: int) -> None:
     scenario = FinishScenario(seed)
-    w = weir.open(tmp_path, settings={"tail_queries_max": 5, "partner_rows_max": 60})
+    w = weir.open(tmp_path, settings={"tail_queries_max": 5, "partner_rows_max": 60} | some_loose(seed))
     keeping, direct = Keeping(w), DirectWeir(w, slices=1 + seed % 3, wall_us=START_US + SPAN_US)
 
     def batch(rows: Mapping[str, pa.Table]) -> None:
@@ -59,7 +60,7 @@ def test_finishes_are_kept(tmp_path: Path, seed: int) -> None:
 def test_all_forms_are_kept(tmp_path: Path, seed: int) -> None:
     clock = "arrival" if seed % 3 == 2 else "event"
     scenario = Scenario(seed, rows=70, queries=60, mixed=True, clock=clock)
-    w = weir.open(tmp_path, clock=clock, settings={"tail_queries_max": 5, "partner_rows_max": 60})
+    w = weir.open(tmp_path, clock=clock, settings={"tail_queries_max": 5, "partner_rows_max": 60} | some_loose(seed))
     keeping, direct = Keeping(w), DirectWeir(w, slices=1 + seed % 3, wall_us=START_US + SPAN_US)
 
     def batch(rows: Mapping[str, pa.Table]) -> None:

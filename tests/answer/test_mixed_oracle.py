@@ -19,6 +19,7 @@ import pytest
 
 import weir
 from tests.generators import SPAN_US, START_US
+from tests.loose import some_loose
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, play
 from tests.tally import tally
@@ -44,7 +45,7 @@ def run(
         "strategy": SELECTIONS[slices % 3],
         "tail_queries_max": 5,
         "partner_rows_max": 60,
-    }
+    } | some_loose(scenario.seed + slices)
     w = weir.open(folder, clock=scenario.clock, settings=settings)
     direct = DirectWeir(w, slices=slices, wall_us=WALL_US)
     restart = said.pop("restart", False)

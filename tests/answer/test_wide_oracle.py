@@ -22,6 +22,7 @@ import pytest
 import weir
 from tests.generators import SPAN_US, START_US, WideWorld, split_batches, wide_catalog, wide_rows
 from tests.generators.wide_streams import ATTRIBUTES_MAX, attributes_of
+from tests.loose import some_loose
 from tests.marks import few_are_quick
 from tests.scenario import Played, Scenario, Wish, play
 from tests.tally import tally
@@ -98,6 +99,7 @@ def run(
 ) -> tuple[Played, list[Result]]:
     """What was compared, and all results of all match files."""
     settings = {"strategy": strategy, "join_strategy": join_strategy, "tail_queries_max": 15, "partner_rows_max": 60}
+    settings |= some_loose(scenario.seed)
     w = weir.open(folder, settings=settings)
     direct = DirectWeir(w, slices=1 + scenario.seed % 3, wall_us=WALL_US)
 

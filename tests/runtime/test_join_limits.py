@@ -35,7 +35,7 @@ def rows_of(count: int, value: str, first: int = 0, note: str = "") -> pa.Table:
 
 
 def test_a_payload_that_no_query_mentions_is_not_in_partner_files(tmp_path: Path) -> None:
-    w, direct = opened(tmp_path)
+    w, direct = opened(tmp_path, loose_rows_max=0)
     w.register("SELECT r.a FROM r JOIN s ON r.k = s.k WHERE s.c < 5")
     payload = "x" * 1_000
     direct.batch({"r": rows_of(50, "a", note=payload)})
@@ -58,7 +58,7 @@ def test_one_row_with_many_partners_does_not_demote(tmp_path: Path) -> None:
 
 
 def test_a_family_without_standing_queries_builds_nothing(tmp_path: Path) -> None:
-    w, direct = opened(tmp_path)
+    w, direct = opened(tmp_path, loose_rows_max=0)
     query = w.register("SELECT r.a FROM r JOIN s ON r.k = s.k WHERE s.c < 5")
     direct.batch({"r": rows_of(5, "a"), "s": rows_of(5, "c")})
     before = {e.path for e in w.files.list("cache/partners")}

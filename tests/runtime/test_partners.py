@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import weir
 from weir.api import Weir
+from weir.runtime.row_segments import LOOSE_FILES_MAX
 from weir.store.arrays import read_arrays
 from weir.testing.direct import DirectWeir
 
@@ -33,7 +35,7 @@ def rows_of(batch: int, count: int, value: str) -> pa.Table:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> tuple[Weir, DirectWeir]:
-    w = weir.open(tmp_path)
+    w = weir.open(tmp_path, settings={"loose_rows_max": 0})  # every tier is a file
     w.stream("r", "k bigint, a bigint, ts timestamp", time="ts", keep="1 minute")
     w.stream("s", "k bigint, c bigint, ts timestamp", time="ts", keep="1 minute")
     w.register(SQL, {"hi": 50, "lo": 50})
@@ -140,3 +142,49 @@ def test_nothing_is_left_of_families_without_queries(opened: tuple[Weir, DirectW
     again = DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
     again.batch({"r": rows_of(3, 20, "a"), "s": rows_of(3, 20, "c")})
     assert {path.split("/")[3] for path in tiers_on_disk(w)} == {left}
+
+
+def test_few_rows_are_no_file(tmp_path: Path) -> None:
+    w = weir.open(tmp_path, settings={"loose_rows_max": 30})
+    w.stream("r", "k bigint, a bigint, ts timestamp", time="ts", keep="1 minute")
+    w.stream("s", "k bigint, c bigint, ts timestamp", time="ts", keep="1 minute")
+    query, direct = w.register(SQL, {"hi": 50, "lo": 50}), DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
+    for batch in range(6):
+        direct.batch({"r": rows_of(batch, 20, "a"), "s": rows_of(batch, 20, "c")})
+        sides = {path.split("/")[4] for path in tiers_on_disk(w)}
+        assert sides == (set() if batch < 2 else {"0", "1"}), "40 rows of a side are a tier from batch 2 on"
+        assert sorted(zip(*query.fetch().to_pydict().values(), strict=True)) == _brute_force(batch)
+
+
+def test_many_small_row_files_become_a_tier(tmp_path: Path) -> None:
+    w = weir.open(tmp_path)
+    w.stream("r", "k bigint, a bigint, ts timestamp", time="ts", keep="1 hour")
+    w.stream("s", "k bigint, c bigint, ts timestamp", time="ts", keep="1 hour")
+    query, direct = w.register(SQL.replace("60 SECONDS", "1 HOUR"), {"hi": 50, "lo": 50}), DirectWeir(w)
+    direct.wall_us = START_US + 3600 * SECOND_US
+    batches = 3 * LOOSE_FILES_MAX
+    for batch in range(batches):
+        direct.batch({"r": rows_of(batch, 1, "a"), "s": rows_of(batch, 1, "c")})
+    assert tiers_on_disk(w), "a task would have to open too many files"
+    r, s = (pa.concat_tables([rows_of(b, 1, name) for b in range(batches)]) for name in "ac")
+    both = [(x["a"], y["c"]) for x in r.to_pylist() for y in s.to_pylist() if x["k"] == y["k"]]
+    assert sorted(zip(*query.fetch().to_pydict().values(), strict=True)) == sorted(
+        (a, c) for a, c in both if a < 50 < c
+    )
+
+
+def test_another_weir_at_the_same_place_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    """Processes keep what they opened; files of the new weir may have the names of old ones."""
+    for life in range(2):
+        w = weir.open(tmp_path / "weir", settings={"loose_rows_max": 0})
+        w.stream("r", "k bigint, a bigint, ts timestamp", time="ts", keep="1 minute")
+        w.stream("s", "k bigint, c bigint, ts timestamp", time="ts", keep="1 minute")
+        query, direct = w.register(SQL, {"hi": 50, "lo": 50}), DirectWeir(w, wall_us=START_US + 3600 * SECOND_US)
+        for batch in range(3):
+            rows = {"r": rows_of(batch, 20, "a"), "s": rows_of(batch, 20, "c")}
+            if life == 0:
+                rows = {name: table.slice(0, 7) for name, table in rows.items()}
+            direct.batch(rows)
+        if life == 1:
+            assert sorted(zip(*query.fetch().to_pydict().values(), strict=True)) == _brute_force(2)
+        shutil.rmtree(tmp_path / "weir")

@@ -152,3 +152,12 @@ def test_opening_is_cheap_whatever_the_size(tmp_path: Path) -> None:
         map_arrays(path)
         took_ms.append((time.perf_counter() - started) * 1e3)
     assert min(took_ms) < 0.3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted through /proc")
+def test_a_mapped_file_is_not_an_open_one(path: Path) -> None:
+    """Workers keep thousands of them mapped, and may have a thousand open files."""
+    before = len(os.listdir("/proc/self/fd"))
+    mapped = [map_arrays(path) for _ in range(20)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert mapped[0][0]["ids"][999] == 999

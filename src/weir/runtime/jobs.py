@@ -319,7 +319,7 @@ class TaskJobs(ABC):
             streams = tuple(batch.catalog.side(name) for name in of.family.streams)
             partners = tuple(found.met(side) for side in range(len(streams)))
             names = of.form, of.family.name, of.family.channel
-            families.append(FamilyTask(*names, streams, of.segments, partners, found.lifetimes))
+            families.append(FamilyTask(*names, streams, of.segments, partners, found.lifetimes, of.family, of.needs))
         return MatchTask(
             location=self.context.files.location,
             batch=batch.plan.batch,

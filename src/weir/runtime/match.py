@@ -22,16 +22,18 @@ import pyarrow as pa
 
 from weir.algebra.schema import Stream
 from weir.errors import StoreError
-from weir.families.contract import Encounter, NewRows, QuerySegment, Results, Tuning
+from weir.families.contract import Encounter, Needs, NewRows, QuerySegment, Results, Tuning
 from weir.families.forms import form_named
 from weir.index.box_tables import OverBudget
 from weir.index.warm import ready
 from weir.runtime import faults
+from weir.runtime.loose_rows import RowsFile, partner_rows
+from weir.runtime.opened import files_at, made_of, opened
 from weir.runtime.reports import schema_of
 from weir.store.arrays import read_arrays
-from weir.store.files import Files, open_files
+from weir.store.files import Files
 from weir.store.lifetimes import read_lifetimes
-from weir.store.matches import Piece, write_matches
+from weir.store.matches import NewPiece, write_matches
 from weir.store.row_files import read_table, times_us
 
 REPORT_DDL = (
@@ -75,8 +77,10 @@ class FamilyTask:
     channel: str
     streams: tuple[Stream, ...]  # by side
     segments: tuple[SegmentRef, ...]
-    partners: tuple[tuple[tuple[str, ...], ...], ...]  # files, by the events' side and then by the partners' side
+    partners: tuple[tuple[tuple[RowsFile, ...], ...], ...]  # by the events' side and then by the partners' side
     lifetimes: tuple[str | None, ...] = ()  # by side, of tables' changes: the file that says how long each holds
+    family: Any = None  # what the form makes partner rows for …
+    needs: tuple[Needs, ...] = ()  # … and what is asked of them, by side; for loose rows
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class _Slice:
     def __init__(self, task: MatchTask, files: Files) -> None:
         self.task = task
         self.files = files
-        self.pieces: list[Piece] = []
+        self.pieces: list[NewPiece] = []
         self.pairs = 0
         self.over = False
         self.reported_max: int | None = REPORTED_IDS_MAX  # None: all, because they can only be demoted together
@@ -122,7 +126,6 @@ class _Slice:
         self.failed: dict[int, str] = {}  # by family, why it cannot be matched
         self._counts: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by segment: its ids, results of each slot
         self._segments: dict[str, tuple[QuerySegment, np.ndarray]] = {}
-        self._rows: dict[str, Any] = {}
 
     def match(self, rows: RowRange) -> None:
         """Match some new rows of one file with every family that reads their stream."""
@@ -145,7 +148,7 @@ class _Slice:
 
     def _match(self, number: int, of: FamilyTask, side: int, new: NewRows) -> None:
         """Match new rows of one side with the partners they meet."""
-        partners = [[self._rows_of(of, path) for path in paths] for paths in of.partners[side]]
+        partners = [[self._rows_of(of, k, rows) for rows in met] for k, met in enumerate(of.partners[side])]
         lifetimes = [None if path is None else read_lifetimes(self.files, path) for path in of.lifetimes]
         for ref in of.segments:
             segment, muted = self._segment_of(of, ref)
@@ -174,14 +177,24 @@ class _Slice:
 
     def _segment_of(self, of: FamilyTask, ref: SegmentRef) -> tuple[QuerySegment, np.ndarray]:
         if ref.path not in self._segments:
-            segment = form_named(of.form).open(*read_arrays(self.files, ref.path))
+            form = form_named(of.form)
+            segment = opened(self.files, ref.path, lambda: form.open(*read_arrays(self.files, ref.path)))
             self._segments[ref.path] = segment, _muted(self.files, ref, len(segment.ids))
         return self._segments[ref.path]
 
-    def _rows_of(self, of: FamilyTask, path: str) -> Any:
-        if path not in self._rows:
-            self._rows[path] = form_named(of.form).open_rows(*read_arrays(self.files, path))
-        return self._rows[path]
+    def _rows_of(self, of: FamilyTask, side: int, rows: RowsFile) -> Any:
+        """Partner rows of one side."""
+        form = form_named(of.form)
+        if isinstance(rows, str):
+            return opened(self.files, rows, lambda: form.open_rows(*read_arrays(self.files, rows)))
+        needs = of.needs[side]
+        how = (of.form, of.name, side, rows, needs)
+        return made_of(
+            self.files,
+            rows.files[0][0],
+            lambda: partner_rows(self.files, form, of.family, side, of.streams[side], needs, rows)[0],
+            how,
+        )
 
     def heaviest(self, least: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids and pairs of the queries with at least `least` pairs, the heaviest first, up to `reported_max`."""
@@ -195,22 +208,22 @@ class _Slice:
         return all_ids[order], all_weights[order]
 
 
-def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Results) -> Piece:
+def _piece(channel: str, side: int, new: NewRows, ids: np.ndarray, found: Results) -> NewPiece:
     """Results as a match file has them; where all events are given, many without results are left out."""
     if found.events is not None:
-        return Piece(channel, side, new.row_ids[found.events], found.offsets, ids[found.slots], found.partners)
+        return NewPiece(channel, side, new.row_ids[found.events], found.offsets, ids, found.slots, found.partners)
     events, offsets = new.row_ids, found.offsets
     counts = np.diff(offsets)
     some = np.flatnonzero(counts)
     if SPARSE_SHARE * len(some) < len(events):
         events, offsets = events[some], np.concatenate([offsets[:1], offsets[1:][some]])
-    return Piece(channel, side, events, offsets, ids[found.slots], found.partners)
+    return NewPiece(channel, side, events, offsets, ids, found.slots, found.partners)
 
 
 def match_slice(task: MatchTask, number: int) -> dict[str, object]:
     """Match one slice and write its file; the report says where it is, or that it would be too large."""
     ready(task.kernels)
-    files = open_files(task.location)
+    files = files_at(task.location)
     found = _Slice(task, files)
     for rows in task.slices[number]:
         found.match(rows)

@@ -5,7 +5,8 @@ while the older one is at most `MERGE_RATIO` times the newer one and both togeth
 stream's keep. So a row is sorted a few times in its life, an event probes a handful of full tiers and a logarithm of
 small ones, and a tier whose rows have all expired is dropped whole. The rows of the batch at hand are a segment too,
 for the events of later sides (see `weir.runtime.match`). It is thrown away with the batch, because the row ids of an
-attempt that does not finish are given out again.
+attempt that does not finish are given out again. Few rows are *loose*: they are no file, tasks that need them make a
+segment of them in memory. So a family that few rows come to costs the driver next to nothing.
 
 A tier has the orders and attributes that standing queries ask for. It is built again when they ask for more, and kept
 as it is when they ask for less: attributes of few queries come and go.
@@ -22,20 +23,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
-from weir.algebra.nodes import ColumnRef, walk
 from weir.algebra.schema import Catalog, Stream, called, is_changes
-from weir.families.contract import Needs, NewRows
+from weir.families.contract import Needs
 from weir.families.forms import form_named
 from weir.index.jit import source_hash
 from weir.runtime.calibration import load
+from weir.runtime.loose_rows import LooseRows, RowsFile, partner_rows
 from weir.runtime.query_segments import FamilyRef
 from weir.settings import Settings
 from weir.store.arrays import is_whole, save_arrays
 from weir.store.files import Files, short_name, unique
 from weir.store.ledger import RowFile
-from weir.store.row_files import read_table, times_us
 from weir.store.state import RowFiles, State
 from weir.store.table_history import lifetimes_file
 from weir.values.codec import canonical
@@ -46,6 +45,7 @@ SUFFIX = ".rows"
 MERGE_RATIO = 4
 SPAN_SHARE = 4
 SAID_ROWS_MIN = 1_000_000  # indexing fewer rows is not worth a line
+LOOSE_FILES_MAX = 32  # row files that a task reads for one segment
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Tier:
     last: int
     rows: int  # how many of them are kept
     t_max_us: int  # the latest time in the oldest of its batches that has kept rows
-    path: str = ""  # its file, once it is written
+    path: str = ""  # its file, once it is written; loose ones are not
     has: frozenset[str] = frozenset()  # its orders and attributes, once it is written
 
 
@@ -84,27 +84,21 @@ def _asked(needs: Needs) -> Iterator[str]:
         yield f"column {canonical(column)}"
 
 
-def _narrow(rows: pa.Table, of: FamilyRef, side: int, stream: Stream) -> pa.Table:
-    """Only the columns that keys, attributes and times are made of: a payload is never copied."""
-    expressions = form_named(of.form).columns_of_rows(of.family, side, of.needs[side])
-    names = {c.name for e in expressions for c in walk(e) if isinstance(c, ColumnRef)} | {stream.time}
-    return rows.select([name for name in rows.column_names if name in names])
-
-
 @dataclass(frozen=True)
 class PartnerRefs:
-    """Files of partner rows, by their side."""
+    """Partner rows, by their side."""
 
-    old: tuple[tuple[str, ...], ...]
-    passing: tuple[tuple[str, ...], ...]  # rows of the batch itself, deleted when it is matched
+    old: tuple[tuple[RowsFile, ...], ...]
+    passing: tuple[tuple[RowsFile, ...], ...]  # rows of the batch itself, forgotten when it is matched
     lifetimes: tuple[str | None, ...]  # of sides that are tables': how long their changes hold, as of the batch
 
     def paths(self) -> list[str]:
-        rows = [path for of_side in (*self.old, *self.passing) for path in of_side]
+        """Their cache files."""
+        rows = [path for of_side in (*self.old, *self.passing) for path in of_side if isinstance(path, str)]
         return [*rows, *(path for path in self.lifetimes if path is not None)]
 
-    def met(self, side: int) -> tuple[tuple[str, ...], ...]:
-        """The files that events of one side meet, by the files' side: old rows, and new ones of the sides before."""
+    def met(self, side: int) -> tuple[tuple[RowsFile, ...], ...]:
+        """The rows that events of one side meet, by the rows' side: old ones, and new ones of the sides before."""
         return tuple(
             () if s == side else self.old[s] + self.passing[s] if s < side else self.old[s]
             for s in range(len(self.old))
@@ -129,7 +123,8 @@ class PartnerSegments:
         used = {_folder(of, side) for of in families for side in range(len(of.family.streams))}
         for folder in self._tiers.keys() - used:
             for tier in self._tiers.pop(folder):
-                self.files.delete(tier.path)
+                if tier.path:
+                    self.files.delete(tier.path)
 
     def prepare(self, of: FamilyRef, catalog: Catalog, state: State, new: Sequence[RowFile]) -> PartnerRefs:
         """Partner files of a family for a batch with the row files `new`, which `state` does not know yet.
@@ -141,8 +136,8 @@ class PartnerSegments:
             self._swept = True
             self._sweep()
         arriving = {f.stream for f in new}
-        old: list[tuple[str, ...]] = []
-        passing: list[tuple[str, ...]] = []
+        old: list[tuple[RowsFile, ...]] = []
+        passing: list[tuple[RowsFile, ...]] = []
         for side, stream in enumerate(streams):
             is_met = any(s.name in arriving for k, s in enumerate(streams) if k != side)
             kept = state.row_files(stream.name)
@@ -150,9 +145,12 @@ class PartnerSegments:
             fresh = [f for f in new if f.stream == stream.name]
             passing.append(())
             if fresh and any(s.name in arriving for s in streams[side + 1 :]):
-                path = f"{PASSING}/{unique()}{SUFFIX}"
-                self._build(path, of, side, stream, [(f.path, f.first_row) for f in fresh])
-                passing[-1] = (path,)
+                of_rows = LooseRows(tuple((f.path, f.first_row) for f in fresh))
+                passing[-1] = (of_rows,)
+                if not self._are_loose(sum(f.count for f in fresh), len(fresh)):
+                    path = f"{PASSING}/{unique()}{SUFFIX}"
+                    self._build(path, of, side, stream, of_rows)
+                    passing[-1] = (path,)
         lifetimes = tuple(self._lifetimes(stream, catalog, state, new) for stream in streams)
         return PartnerRefs(tuple(old), tuple(passing), lifetimes)
 
@@ -181,28 +179,34 @@ class PartnerSegments:
         """Delete the rows of the batch itself, and what only earlier batches had to know: it is matched."""
         used = self._lifetimes_of.values()
         for path in (*(p for of_side in refs.passing for p in of_side), *refs.lifetimes):
-            if path is not None and path not in used:
+            if isinstance(path, str) and path not in used:
                 self.files.delete(path)
 
-    def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[str, ...]:
+    def _old(self, of: FamilyRef, side: int, stream: Stream, live: RowFiles) -> tuple[RowsFile, ...]:
         """The tiers of one side over all rows that are kept."""
         folder = _folder(of, side)
         asked = frozenset(_asked(of.needs[side]))
         digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
         before = self._tiers.get(folder, [])
-        kept = []
+        kept: list[_Tier] = []
+        found: list[RowsFile] = []
         for tier in self._with_new(self._live_tiers(before, live), live, stream.keep_us):
             if not (tier.path and asked <= tier.has and is_whole(self.files, tier.path)):
-                path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
                 inside = _inside(tier.first, tier.last, live)
-                files = list(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True))
-                self._build(path, of, side, stream, files)
+                of_rows = LooseRows(tuple(zip(live.paths[inside], live.first_row[inside].tolist(), strict=True)))
+                if self._are_loose(tier.rows, len(of_rows.files)):
+                    kept.append(replace(tier, path="", has=frozenset()))
+                    found.append(of_rows)
+                    continue
+                path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
+                self._build(path, of, side, stream, of_rows)
                 tier = replace(tier, path=path, has=asked)
             kept.append(tier)
-        for gone in {t.path for t in before} - {t.path for t in kept}:
+            found.append(tier.path)
+        for gone in {t.path for t in before if t.path} - {t.path for t in kept}:
             self.files.delete(gone)
         self._tiers[folder] = kept
-        return tuple(t.path for t in kept)
+        return tuple(found)
 
     def _sweep(self) -> None:
         """Delete all whole files; half-written ones may be those of a driver that still lives."""
@@ -234,16 +238,12 @@ class PartnerSegments:
             tiers[-2:] = [both]
         return tiers
 
-    def _build(self, path: str, of: FamilyRef, side: int, stream: Stream, files: Sequence[tuple[str, int]]) -> None:
-        """Read row files (path, first row id) and write them as partner rows."""
-        tables = [_narrow(read_table(self.files, name), of, side, stream) for name, _ in files]
-        rows = pa.concat_tables(tables).combine_chunks()
-        if rows.num_rows >= SAID_ROWS_MIN:
-            self.say(f"indexing {rows.num_rows:,} rows of stream '{stream.name}' for joins")
-        ids = [
-            np.arange(first, first + t.num_rows, dtype=np.int64) for t, (_, first) in zip(tables, files, strict=True)
-        ]
-        row_ids, times = np.concatenate(ids), times_us(rows, stream).to_numpy()
-        new = NewRows(rows, row_ids, times)
-        made = form_named(of.form).build_rows(of.family, side, new, of.needs[side])
-        save_arrays(self.files, path, made.arrays(), made.meta())
+    def _build(self, path: str, of: FamilyRef, side: int, stream: Stream, rows: LooseRows) -> None:
+        """Write rows as partner rows. No file outlives this process and its workers, so none is synced."""
+        made, count = partner_rows(self.files, form_named(of.form), of.family, side, stream, of.needs[side], rows)
+        if count >= SAID_ROWS_MIN:
+            self.say(f"indexed {count:,} rows of stream '{stream.name}' for joins")
+        save_arrays(self.files, path, made.arrays(), made.meta(), durable=False)
+
+    def _are_loose(self, rows: int, files: int) -> bool:
+        return rows <= self.settings.loose_rows_max and files <= LOOSE_FILES_MAX

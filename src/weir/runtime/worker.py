@@ -1,8 +1,8 @@
 """The Python daemon of Spark's executors: imports what every task needs, once, before it forks.
 
 Spark forks a worker from this process for each task. Without the imports here each new worker would load
-NumPy, Arrow, Numba and the compiled kernels again (about a second). Nothing is kept in a worker's heap
-between batches: queries and rows are memory-mapped files.
+NumPy, Arrow, Numba and the compiled kernels again (about a second). Queries and rows are memory-mapped files; what
+a worker has opened of them it keeps from batch to batch (`weir.runtime.opened`).
 """
 
 from __future__ import annotations

@@ -16,14 +16,16 @@ from weir.store.segment_files import Array, map_arrays, packed_arrays, write_arr
 _STANDS = "stands at"  # the key of a file's own path in its description
 
 
-def save_arrays(files: Files, path: str, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Write named arrays; durable when it returns. A cache file of the same name is replaced whole.
+def save_arrays(
+    files: Files, path: str, arrays: Mapping[str, Array], meta: Mapping[str, Any], *, durable: bool = True
+) -> None:
+    """Write named arrays; durable when it returns, unless that is not asked for. An older file is replaced whole.
 
     The file says where it stands, so that one that changed places with another is not believed.
     """
     meta = {**meta, _STANDS: path}
     if isinstance(files, LocalFiles):
-        write_arrays(files.root / path, arrays, meta)
+        write_arrays(files.root / path, arrays, meta, durable=durable)
         return
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "arrays"

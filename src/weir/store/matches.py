@@ -35,19 +35,41 @@ class Piece(NamedTuple):
         """The row ids of every result, by side."""
         return _by_side(self.side, np.repeat(self.events, np.diff(self.offsets)), self.partners)
 
+    def narrow_items(self) -> tuple[int, np.ndarray]:
+        """The items as they are stored."""
+        return _narrow(self.items)
 
-def write_matches(files: Files, batch: int, pieces: Sequence[Piece]) -> str:
+
+class NewPiece(NamedTuple):
+    """A piece as it is found: each item is a slot of a segment."""
+
+    channel: str
+    side: int
+    events: np.ndarray
+    offsets: np.ndarray
+    ids: np.ndarray  # int64, ascending: the core of each slot
+    slots: np.ndarray  # int32[results]
+    partners: np.ndarray
+
+    def narrow_items(self) -> tuple[int, np.ndarray]:
+        """The items as they are stored: slots are many, so the ids are made narrow before they are looked up."""
+        base, ids = _narrow(self.ids)
+        return base, ids[self.slots]
+
+
+def write_matches(files: Files, batch: int, pieces: Sequence[Piece | NewPiece]) -> str:
     """Write a match file under a new name and return its path."""
     arrays: dict[str, np.ndarray] = {}
     directory: list[dict[str, Any]] = []
     for k, piece in enumerate(pieces):
         about: dict[str, Any] = {"channel": piece.channel, "side": piece.side}
         arrays[f"{k}.offsets"] = piece.offsets
-        columns = {"items": piece.items, **dict(zip(_partners(piece.channel), piece.partners, strict=True))}
+        columns = dict(zip(_partners(piece.channel), piece.partners, strict=True))
         if _is_consecutive(piece.events):
             about["first"] = int(piece.events[0]) if len(piece.events) else 0
         else:
             columns["events"] = piece.events
+        about["items"], arrays[f"{k}.items"] = piece.narrow_items()
         for name, values in columns.items():
             about[name], arrays[f"{k}.{name}"] = _narrow(values)
         directory.append(about)
@@ -132,8 +154,11 @@ def _is_consecutive(events: np.ndarray) -> bool:
 def _narrow(values: np.ndarray) -> tuple[int, np.ndarray]:
     """The smallest value, and the differences from it."""
     base = int(values.min()) if len(values) else 0
-    fits = not len(values) or int(values.max()) - base < 2**32
-    return base, (values - base).astype(np.uint32) if fits else values - base
+    if len(values) and int(values.max()) - base >= 2**32:
+        return base, values - base
+    narrow = np.empty(len(values), np.uint32)
+    np.subtract(values, base, out=narrow, casting="unsafe")
+    return base, narrow
 
 
 def _by_side(side: int, events: np.ndarray, partners: Sequence[np.ndarray] | np.ndarray) -> tuple[np.ndarray, ...]:

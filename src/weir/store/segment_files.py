@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import mmap
 import os
 import struct
 import zlib
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from weir.errors import DiskError, StoreError
 from weir.store.files import reach, sync_folder, unique
@@ -81,8 +81,10 @@ def packed_arrays(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> tuple
     return data, laid.checksum
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
-    """Write all arrays to a file; durable when it returns. An older file of that name is replaced whole."""
+def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any], *, durable: bool = True) -> None:
+    """Write all arrays to a file; durable when it returns, unless nobody reads it after a crash. An older file of that
+    name is replaced whole.
+    """
     laid = _lay_out(arrays, meta)
     temporary = path.with_name(f".{path.name}.{unique()}")
     try:
@@ -93,9 +95,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any
                 file.write(part)
                 reach("half a segment file")
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
     except OSError as error:
         hint = f"free some space under {path.parent} and run again; nothing is lost"
         raise DiskError(f"cannot write segment {path}: {error.strerror or error}", hint=hint) from error
@@ -113,9 +117,9 @@ def map_arrays(
     the directory must have.
     """
     try:
-        with open(path, "rb") as file:
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
+        with pa.memory_map(str(path)) as file:  # Python's own map would keep a file descriptor open
+            view = memoryview(file.read_buffer()).cast("B")
+    except (OSError, ValueError) as error:
         raise StoreError(f"segment {path} cannot be opened: {error}") from error
     if len(view) < _HEAD.size + _TRAILER.size:
         raise StoreError(f"segment {path} is cut: {len(view)} bytes")
