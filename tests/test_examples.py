@@ -18,6 +18,7 @@ SAID = {
     "alerts": "the webhook: 4 fired, 1 changed, 4 cleared; 2 came twice and counted once",
     "alerts_from_files": "→ 2 readings",
     "nexmark": "26 of 26 answers are Spark's",
+    "read_answers": "all count 56 trades; the changes add up to the answer",
     "trades_and_weather": "an hour later: [1, 1, 0]",
 }
 

@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from weir.api import Weir
     from weir.api import open_weir as open
     from weir.errors import WeirError
+    from weir.feeds.registration import register_source
     from weir.handles import Queries, Query
     from weir.runtime.run import Run
     from weir.runtime.session import configure
 
-__all__ = ["Changes", "Queries", "Query", "Run", "Weir", "WeirError", "configure", "open"]
+__all__ = ["Changes", "Queries", "Query", "Run", "Weir", "WeirError", "configure", "open", "register_source"]
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a worker that imports one kernel must not import Spark and the API.
@@ -25,6 +26,7 @@ _HOMES = {
     "WeirError": ("weir.errors", "WeirError"),
     "configure": ("weir.runtime.session", "configure"),
     "open": ("weir.api", "open_weir"),
+    "register_source": ("weir.feeds.registration", "register_source"),
 }
 
 

@@ -54,6 +54,10 @@ class FetchError(WeirError, stage="fetch"):
     """An answer was asked for that cannot be given whole."""
 
 
+class FeedError(WeirError, stage="feed"):
+    """What another engine asked for cannot be given: an option is wrong, or a batch is not known any more."""
+
+
 class TooLargeError(WeirError, stage="evaluate"):
     """An expression would make values that do not fit into the memory they may take."""
 

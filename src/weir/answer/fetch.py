@@ -268,16 +268,24 @@ def fetch(standing: Standing, files: Files, state: State, *, at_us: int | None =
 
     Results of a core are in the order in which rows of its first source arrived, then those of its second, and so on.
     """
-    tau_us = moment(state, at_us)
-    kept = kept_answer(standing, files, state) if tau_us == moment(state, None) else None
+    return answer_as_of(standing, files, state, Token(state.last, moment(state, at_us)))
+
+
+def answer_as_of(standing: Standing, files: Files, state: State, seen: Token) -> pa.Table:
+    """The answer at a token, which may be older than the last batch."""
+    tau_us = seen.tau_us
+    kept = kept_answer(standing, files, state) if seen == Token(state.last, moment(state, None)) else None
     if kept is not None:
         for core in standing.cores:
             for scan, stream in zip(core.query.sources, core.streams, strict=True):
                 if not is_changes(stream.name):
                     _checked(core, stream, resolve(scan.window, core.constants, tau_us, stream.keep_us), state, tau_us)
         return kept
-    answers = _answers(standing, files, state, tau_us, state.last)
-    return _finished(standing, files, state, answers, Token(state.last, tau_us))
+    if seen.batch < state.last:
+        answers = [_earlier(core, files, state, seen) for core in standing.cores]
+    else:
+        answers = _answers(standing, files, state, tau_us, seen.batch)
+    return _finished(standing, files, state, answers, seen)
 
 
 def kept_answer(standing: Standing, files: Files, state: State) -> pa.Table | None:
@@ -329,13 +337,18 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
         )
     if after.batch > now.batch:
         raise FetchError(f"token '{after}' is of batch {after.batch}, the last one is {now.batch}")
+    return changes_between(standing, files, state, after, now)
+
+
+def changes_between(standing: Standing, files: Files, state: State, after: Token, now: Token) -> Changes:
+    """The net difference between the answers at two tokens, of which the second may be older than the last batch."""
     try:
         old = [_earlier(core, files, state, after) for core in standing.cores]
     except FetchError as expired:
         raise FetchError(
             f"token '{after}' has expired: {expired}", hint="fetch the whole answer and go on from its token"
         ) from None
-    new = _answers(standing, files, state, now.tau_us, now.batch)
+    new = [_earlier(core, files, state, now) for core in standing.cores]
     if standing.parts.is_additive:
         pairs = ((new, old), (old, new))
         came, went = (_finished(standing, files, state, _only(*pair), now) for pair in pairs)

@@ -58,14 +58,14 @@ HEAD = {
 
 
 @dataclass(frozen=True)
-class _Owners:
+class Owners:
     """Which query a core belongs to: for each group of registrations its first id and how many queries it has."""
 
     first: np.ndarray
     count: np.ndarray
 
     @classmethod
-    def of(cls, groups: Sequence[GroupRef]) -> _Owners:
+    def of(cls, groups: Sequence[GroupRef]) -> Owners:
         """Neighbouring groups whose queries have one core each are one entry, where a core's id is its query's."""
         wanted = [(0, 1 << 62)]
         for group in groups:
@@ -82,7 +82,7 @@ class _Owners:
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """Some matches: ids of cores, events and (of joins) partners, by side."""
 
     cores: np.ndarray
@@ -96,7 +96,7 @@ class _Block:
         """The event's stream and rows, then those of the partners."""
         return [(self.stream, self.rows), *zip(self.partner_streams, self.partners, strict=True)]
 
-    def where(self, holds: np.ndarray) -> _Block:
+    def where(self, holds: np.ndarray) -> Block:
         """Some of the matches."""
         partners = tuple(rows[holds] for rows in self.partners)
         return replace(self, cores=self.cores[holds], rows=self.rows[holds], partners=partners)
@@ -108,16 +108,16 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
     location = context.files.location
     channels = set().union(*(channels_of(context.files, path) for path in paths))
     places = _places(context, done, channels)
-    structs = _structs(places, channels)
-    owners = _Owners.of(context.registry.groups())
+    structs = structs_of(places, channels)
+    owners = Owners.of(context.registry.groups())
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = open_files(location)
         for batch in batches:
             for k in batch.column(0).to_pylist():
                 opened: dict[str, pa.Table] = {}
-                for block in _blocks(files, paths[k]):
-                    yield _with_rows(files, block, owners, places, structs, opened)
+                for block in blocks(files, paths[k]):
+                    yield with_rows(files, block, owners, places, structs, opened)
 
     head = ", ".join(f"{name} {type_}" for name, type_ in HEAD.items())
     fields = {name: ",".join(f"`{c.name}`:{spark_type(c.type)}" for c in rows.columns) for name, rows in places.items()}
@@ -126,15 +126,20 @@ def matches_frame(session: SparkSession, context: Context, done: Done, slices: i
     return session.range(0, len(paths), 1, n).mapInArrow(read, ddl)
 
 
-def _structs(streams: Iterable[str], channels: Iterable[str]) -> dict[tuple[str, int], str]:
-    """The names of struct columns, by stream and by which of the stream's rows in a match a column holds."""
+def structs_of(
+    streams: Iterable[str], channels: Iterable[str], head: Iterable[str] = HEAD
+) -> dict[tuple[str, int], str]:
+    """The names of struct columns, by stream and by which of the stream's rows in a match a column holds.
+
+    `head` are the columns that stand before them.
+    """
     wanted = [(name, 0) for name in streams]
     most: dict[str, int] = {}
     for channel in sorted(channels):
         for name, count in Counter(channel.split(CHANNEL)).items():
             most[name] = max(most.get(name, 1), count)
     wanted += [(name, k) for name, count in most.items() for k in range(1, count)]
-    taken, found = set(HEAD), {}
+    taken, found = set(head), {}
     for name, k in wanted:
         column = called(name) + ("" if k == 0 else "_partner" if k == 1 else f"_partner{k}")
         while column.lower() in taken:
@@ -169,7 +174,7 @@ def _places(context: Context, done: Done, channels: set[str]) -> dict[str, RowPl
     return found
 
 
-def _blocks(files: Files, path: str) -> Iterator[_Block]:
+def blocks(files: Files, path: str) -> Iterator[Block]:
     """The matches of one file, at most `BLOCK_ROWS` at once."""
     for piece in read_matches(files, path):
         sides = piece.channel.split(CHANNEL)
@@ -177,13 +182,13 @@ def _blocks(files: Files, path: str) -> Iterator[_Block]:
         rows = np.repeat(piece.events, np.diff(piece.offsets))
         for at in range(0, len(rows), BLOCK_ROWS):
             part = slice(at, at + BLOCK_ROWS)
-            yield _Block(piece.items[part], sides[piece.side], rows[part], others, tuple(piece.partners[:, part]))
+            yield Block(piece.items[part], sides[piece.side], rows[part], others, tuple(piece.partners[:, part]))
 
 
-def _with_rows(
+def with_rows(
     files: Files,
-    block: _Block,
-    owners: _Owners,
+    block: Block,
+    owners: Owners,
     places: Mapping[str, RowPlaces],
     structs: Mapping[tuple[str, int], str],
     opened: dict[str, pa.Table],
@@ -223,7 +228,7 @@ def _times(rows: pa.Table, stream: Stream) -> pa.Array:
     return pc.if_else(always, pa.scalar(None, pa.int64()), times).cast(pa.timestamp("us", "UTC"))
 
 
-def _met(files: Files, block: _Block, places: Mapping[str, RowPlaces], taken: Sequence[pa.Table]) -> np.ndarray | None:
+def _met(files: Files, block: Block, places: Mapping[str, RowPlaces], taken: Sequence[pa.Table]) -> np.ndarray | None:
     """In which matches rows of streams meet versions of tables, as far as the batch knows; None: in all."""
     sides = [(places[name], rows) for name, rows in block.sides]
     dated = [(read_lifetimes(files, of.lifetimes), rows) for of, rows in sides if of.lifetimes is not None]
@@ -239,7 +244,7 @@ def _met(files: Files, block: _Block, places: Mapping[str, RowPlaces], taken: Se
     return None if holds.all() else holds
 
 
-def _partners(block: _Block) -> pa.Array:
+def _partners(block: Block) -> pa.Array:
     """For each match the list of its partners."""
     count, width = len(block.rows), len(block.partners)
     fields = [pa.field("stream", pa.string()), pa.field("row", pa.int64())]

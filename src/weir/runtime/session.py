@@ -97,6 +97,12 @@ def check(session: SparkSession) -> None:
         raise RunError(
             "spark.speculation is on", hint="set spark.speculation=false: two attempts of a task would both write"
         )
+    check_workers(session)
+
+
+def check_workers(session: SparkSession) -> None:
+    """RunError unless workers can import Weir; those of this machine are given the driver's Python."""
+    context = session.sparkContext
     if str(context.master).startswith("local"):
         context.pythonExec = sys.executable  # workers on this machine are of this Python, activated or not
         return
@@ -119,21 +125,29 @@ def _import_weir(_: int) -> str:
 
 
 @contextlib.contextmanager
-def for_starting(session: SparkSession) -> Iterator[None]:
-    """The session as a job needs it while it is started: the job keeps a copy of its settings, the user's come back.
+def active(session: SparkSession) -> Iterator[None]:
+    """The session as the thread's active one: before Spark registers a data source it looks there for one of that name.
 
-    It is the thread's active session meanwhile: before Spark registers a data source it looks there for one of that
-    name, and would refuse ours if another session of this process had run a job.
+    It would refuse ours if another session of this process knew it.
     """
-    before = {name: str(session.conf.get(name)) for name in WHILE_STARTING}
     known = type(session)._get_j_spark_session_class(session._jvm)
-    active = known.getActiveSession()
+    before = known.getActiveSession()
     try:
         known.setActiveSession(session._jsparkSession)
-        for name, value in WHILE_STARTING.items():
-            session.conf.set(name, value)
         yield
     finally:
-        known.setActiveSession(active.get()) if active.isDefined() else known.clearActiveSession()
-        for name, value in before.items():
-            session.conf.set(name, value)
+        known.setActiveSession(before.get()) if before.isDefined() else known.clearActiveSession()
+
+
+@contextlib.contextmanager
+def for_starting(session: SparkSession) -> Iterator[None]:
+    """The session as a job needs it while it is started: the job keeps a copy of its settings, the user's come back."""
+    before = {name: str(session.conf.get(name)) for name in WHILE_STARTING}
+    with active(session):
+        try:
+            for name, value in WHILE_STARTING.items():
+                session.conf.set(name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                session.conf.set(name, value)
