@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from weir.algebra.schema import Column
 from weir.answer.fetch import Token, answer_as_of, changes_between
+from weir.answer.listing import listing
 from weir.errors import FeedError
 from weir.feeds.folder import Folder, Place, open_folder, pieces
 from weir.store.row_files import arrow_type
@@ -190,6 +192,6 @@ class QueryList:
 
 def _listing(folder: Folder) -> pa.Table:
     folder.registry.refresh()
-    listed = folder.read(-1, folder.library.listing)
+    listed = folder.read(-1, partial(listing, folder.library.labels))
     plain = [pc.cast(c, c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in listed.columns]
     return pa.table(plain, names=listed.column_names)
