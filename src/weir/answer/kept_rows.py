@@ -19,6 +19,9 @@ from weir.store.mapped import Mapped
 from weir.store.row_files import arrow_schema, read_table, times_us
 from weir.store.state import State
 
+FILES_MAX = 16_384  # that a process has mapped
+SPARE_ROWS_MAX = 4_096  # between rows of a file that are wanted: to copy them costs less than to take rows out of it
+
 
 class KeptRows:
     """The rows of `stream` in batches <= `upto`."""
@@ -56,8 +59,8 @@ class KeptRows:
         if batches_below is not None:
             seen &= self.batches < batches_below
         for k in np.flatnonzero(seen):
-            table, times = _load(self.files, self.paths[k], self.stream)
-            yield int(self.first_rows[k]), table, times
+            path = self.paths[k]
+            yield int(self.first_rows[k]), _rows(self.files, path), _times(self.files, path, self.stream)
 
     def inside(self, cut: Cut, times: np.ndarray) -> np.ndarray:
         mask = times <= cut.end_us
@@ -67,6 +70,10 @@ class KeptRows:
 
     def last_rows_of(self, cut: Cut) -> np.ndarray:
         """Row ids of the last `rows_max` rows of the cut in (time, row id) order, ascending."""
+        return np.sort(self.last_rows_in_order(cut))
+
+    def last_rows_in_order(self, cut: Cut) -> np.ndarray:
+        """Row ids of the last `rows_max` rows of the cut, in (time, row id) order."""
         assert cut.rows_max is not None
         ids, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for first_row, _, t in self.scan(cut):
@@ -75,7 +82,7 @@ class KeptRows:
             times.append(t[at])
         all_ids, all_times = np.concatenate(ids), np.concatenate(times)
         order = np.lexsort((all_ids, all_times))[max(0, len(all_ids) - cut.rows_max) :]
-        return np.sort(all_ids[order])
+        return np.asarray(all_ids[order])
 
     def within(self, rows: np.ndarray, cut: Cut) -> np.ndarray:
         """Those of these ascending row ids that are kept and whose times lie inside the cut."""
@@ -87,23 +94,42 @@ class KeptRows:
         for k in np.flatnonzero(self._seen(cut) & (stops > starts)):
             some = rows[starts[k] : stops[k]]
             if not whole[k]:
-                _, times = _load(self.files, self.paths[k], self.stream)
+                times = _times(self.files, self.paths[k], self.stream)
                 some = some[self.inside(cut, times[some - self.first_rows[k]])]
             found.append(some)
         return np.concatenate(found)
 
+    def files_of(self, rows: np.ndarray) -> np.ndarray:
+        """For each row, in any order, the place of its file; −1 if that has expired."""
+        at = np.searchsorted(self.first_rows, rows, side="right") - 1
+        there = at >= 0
+        there[there] = rows[there] < self.end_rows[at[there]]
+        return np.where(there, at, -1)
+
     def read(self, rows: np.ndarray, names: Sequence[str]) -> pa.Table:
         """Some columns of these ascending kept rows, in the same order."""
         starts, stops = self._spans(rows)
-        parts: list[pa.Table] = []
-        for k in np.flatnonzero(stops > starts):
-            table = _load(self.files, self.paths[k], self.stream)[0].select(names)
-            if stops[k] - starts[k] < table.num_rows:
-                table = table.take(pa.array(rows[starts[k] : stops[k]] - self.first_rows[k]))
-            parts.append(table)
-        if not parts:
+        held = np.flatnonzero(stops > starts)
+        if not len(held):
             return arrow_schema(self.stream.columns).empty_table().select(names)
-        return pa.concat_tables(parts).combine_chunks()
+        parts: list[pa.Table] = []
+        places: list[np.ndarray] = []  # of the rows, in all parts together
+        count = 0
+        for k, start, stop in zip(held.tolist(), starts[held].tolist(), stops[held].tolist(), strict=True):
+            part = _rows(self.files, self.paths[k]).select(names)
+            wanted = rows[start:stop] - self.first_rows[k]
+            first, length = int(wanted[0]), int(wanted[-1] - wanted[0]) + 1
+            if length - len(wanted) > SPARE_ROWS_MAX:
+                part, wanted = part.take(pa.array(wanted)), np.arange(len(wanted))
+            else:
+                part, wanted = part.slice(first, length), wanted - first
+            parts.append(part)
+            places.append(wanted + count)
+            count += part.num_rows
+        whole = pa.concat_tables(parts)
+        if count > len(rows):
+            whole = whole.take(pa.array(np.concatenate(places)))
+        return whole.combine_chunks()
 
     def times(self, rows: np.ndarray) -> np.ndarray:
         """The times in µs of these ascending kept rows."""
@@ -114,14 +140,19 @@ class KeptRows:
         return np.searchsorted(rows, self.first_rows), np.searchsorted(rows, self.end_rows)
 
 
-_mapped: Mapped[tuple[pa.Table, np.ndarray]] = Mapped(4096)
+_mapped: Mapped[pa.Table] = Mapped(FILES_MAX)
+_mapped_times: Mapped[np.ndarray] = Mapped(FILES_MAX)
 
 
-def _load(files: Files, path: str, stream: Stream) -> tuple[pa.Table, np.ndarray]:
-    """A mapped row file and its times; files are immutable, so what was mapped once stays right."""
+def _rows(files: Files, path: str) -> pa.Table:
+    """A mapped row file; files are immutable, so what was mapped once stays right."""
+    return _mapped.get(files, path, lambda: read_table(files, path))
 
-    def read() -> tuple[pa.Table, np.ndarray]:
-        table = read_table(files, path)
-        return table, times_us(table, stream).to_numpy()
 
-    return _mapped.get(files, path, read, stream.time)
+def _times(files: Files, path: str, stream: Stream) -> np.ndarray:
+    """The times of a row file in µs."""
+
+    def read() -> np.ndarray:
+        return np.asarray(times_us(_rows(files, path), stream).to_numpy())
+
+    return _mapped_times.get(files, path, read, stream.time)

@@ -20,9 +20,10 @@ import numpy as np
 
 from weir.errors import StoreError
 from weir.store.arrays import read_arrays, save_arrays
+from weir.store.ascending import ranges
 from weir.store.files import Files, reach, short_name
 from weir.store.mapped import Mapped
-from weir.store.matches import CHANNEL, read_matches, results_of
+from weir.store.matches import CHANNEL, read_matches, results_of, results_of_many
 from weir.store.state import State
 
 RUN_PAIRS_MAX = 64_000_000
@@ -165,6 +166,39 @@ def matched(files: Files, state: State, channel: str, core: int, first: int, las
     return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
+def matched_many(
+    files: Files, state: State, channel: str, cores: np.ndarray, first: np.ndarray, last: int
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """What these cores, which ascend, got in the batches from `first` of each to `last`.
+
+    For each result the place of its core, and its row ids by side; those of one core are in batch order. Runs and match
+    files are looked at once for all of them.
+    """
+    sides = channel.split(CHANNEL)
+    places = [np.empty(0, np.int64)]
+    found: list[tuple[np.ndarray, ...]] = [(np.empty(0, np.int64),) * len(sides)]
+    for run, a, b in _cover(runs_of(files, channel), int(first.min()), last):
+        kept = _many_in_run(files, run, cores, _names(channel)) if run is not None else None
+        if kept is None:
+            for batch, file in state.match_files(a, b):
+                of, by_side = results_of_many(files, file.path, channel, cores)
+                new = first[of] <= batch
+                places.append(of[new])
+                found.append(tuple(rows[new] for rows in by_side))
+            continue
+        of, by_side = kept
+        there = np.ones(len(of), bool)
+        new = np.zeros(len(of), bool)
+        starts, start_of_core = np.unique(np.maximum(first, a), return_inverse=True)
+        for stream, rows in zip(sides, by_side, strict=True):
+            there &= rows < state.rows_at(stream, b)
+            before = np.array([state.rows_at(stream, start - 1) for start in starts.tolist()], np.int64)
+            new |= rows >= before[start_of_core[of]]
+        places.append(of[there & new])
+        found.append(tuple(rows[there & new] for rows in by_side))
+    return np.concatenate(places), tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
+
+
 def _read_run(files: Files, run: CoreRun) -> dict[str, np.ndarray]:
     """A run's arrays; their checksums are looked at when they are first read."""
     return _mapped.get(files, run.path, lambda: read_arrays(files, run.path, verify=True)[0])
@@ -180,3 +214,20 @@ def _in_run(files: Files, run: CoreRun, core: int, names: Sequence[str]) -> tupl
     if at == len(arrays["ids"]) or arrays["ids"][at] != core:
         return tuple(np.empty(0, np.int64) for _ in names)
     return tuple(np.array(arrays[name][arrays["offsets"][at] : arrays["offsets"][at + 1]]) for name in names)
+
+
+def _many_in_run(
+    files: Files, run: CoreRun, cores: np.ndarray, names: Sequence[str]
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]] | None:
+    """For each result of some cores in a run the place of its core, and the named arrays; None if it cannot be read."""
+    try:
+        arrays = _read_run(files, run)
+    except StoreError:
+        return None
+    ids, offsets = arrays["ids"], arrays["offsets"]
+    at = np.searchsorted(ids, cores)
+    there = np.flatnonzero(at < len(ids))
+    there = there[ids[at[there]] == cores[there]]
+    at = at[there]
+    items = ranges(offsets[at], offsets[at + 1])
+    return np.repeat(there, offsets[at + 1] - offsets[at]), tuple(arrays[name][items] for name in names)

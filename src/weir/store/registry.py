@@ -41,10 +41,12 @@ from weir.store import caches
 from weir.store.arrow import DAMAGED, from_ipc, to_ipc
 from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
 from weir.store.files import Files, unique
+from weir.store.mapped import Mapped
 
 FORMAT = 5
 CACHE_EVERY = 1_000  # documents
 Ids = npt.NDArray[np.int64]
+_mapped: Mapped[pa.Table] = Mapped(1024)  # the constants of groups
 _RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
 
 
@@ -241,6 +243,17 @@ class Registry:
             raise QueryError(f"there is no query {query}", hint="it is the number of a part of another query")
         return group
 
+    def groups_of(self, queries: Ids) -> tuple[tuple[GroupRef, ...], Ids]:
+        """The groups that some queries belong to, and for each query the place of its group among them."""
+        with self._lock:
+            first, count, _ = self._layout()
+            at = np.searchsorted(first, queries, side="right") - 1
+            known = (at >= 0) & (queries - first[at] < count[at]) if len(first) else np.zeros(len(queries), bool)
+            for unknown in queries[~known]:
+                self.group_of(int(unknown))  # which says what is wrong with it
+            places, group = np.unique(at, return_inverse=True)
+            return tuple(self._groups[place] for place in places.tolist()), group
+
     def group_of_core(self, id: int) -> GroupRef:
         """The group that the query of a core belongs to."""
         with self._lock:
@@ -283,6 +296,12 @@ class Registry:
     def constants(self, group: GroupRef) -> pa.Table:
         """The constants of a group, memory-mapped; row i belongs to query first_id + i."""
         path = path_of(group.number)
+        table = _mapped.get(self.files, path, lambda: self._mapped_constants(path, group))
+        if table.num_rows != group.count:
+            raise StoreError(f"{path} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
+        return table
+
+    def _mapped_constants(self, path: str, group: GroupRef) -> pa.Table:
         local = self.files.local_path(path)
         if local is None:
             raise StoreError(f"{path} is missing, though it was written", hint=RESTORE)
@@ -294,8 +313,6 @@ class Registry:
             table = pa.ipc.open_file(pa.BufferReader(data.slice(HEAD))).read_all()
         except DAMAGED as error:
             raise StoreError(f"{path} is damaged: {error}", hint=RESTORE) from error
-        if table.num_rows != group.count:
-            raise StoreError(f"{path} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
         return table.replace_schema_metadata(None)
 
     def dropped(self, upto: int | None = None) -> Ids:
