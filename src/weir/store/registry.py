@@ -28,6 +28,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +40,13 @@ from weir.algebra.schema import DataType
 from weir.errors import QueryError, StoreError
 from weir.store import caches
 from weir.store.arrow import DAMAGED, from_ipc, to_ipc
-from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
+from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, seal_of_bytes, unsealed
 from weir.store.files import Files, unique
 from weir.store.mapped import Mapped
 
 FORMAT = 5
-CACHE_EVERY = 1_000  # documents
+CACHE_EVERY = 1_000  # documents …
+CACHE_BYTES = 1 << 20  # … or so many bytes of them: a million queries may be one document
 Ids = npt.NDArray[np.int64]
 _mapped: Mapped[pa.Table] = Mapped(1024)  # the constants of groups
 _RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
@@ -111,7 +113,8 @@ class Registry:
         self._checked: set[int] = set()  # documents whose seal was looked at, of groups that a cache told of
         self._arrays: tuple[Ids, Ids, Ids] | None = None  # see `_layout`
         self._opened = False  # whether a cache file was looked for
-        self._cached = 0  # documents in the newest cache file we know of
+        self._cached = 0  # documents in the newest cache file we know of …
+        self._read_bytes = 0  # … and the bytes of those that were read since
 
     # ── writing ──
 
@@ -222,10 +225,12 @@ class Registry:
                 while (document := read_document(self.files, path_of(self._count), self._head)) is not None:
                     self._take(self._count, document, drops)
                     self._count += 1
+                    self._read_bytes += len(document.body)
             finally:  # also when a read fails: the documents before it are counted, so their drops must be
                 if drops:
                     self._merge_drops(drops)
-            if self._count > before and self._count - self._cached >= CACHE_EVERY:
+            is_much = self._count - self._cached >= CACHE_EVERY or self._read_bytes >= CACHE_BYTES
+            if self._count > before and is_much:
                 self._save_cache()
 
     def groups(self, upto: int | None = None) -> Sequence[GroupRef]:
@@ -427,15 +432,15 @@ class Registry:
                            schema=_RETRIES)  # fmt: skip
         parts = [json.dumps(about).encode(), *(bytes(to_ipc(table)) for table in (body, drops, retries))]
         caches.save(self.files, "registry", self._count, parts, ".arrow")
-        self._cached = self._count
+        self._cached, self._read_bytes = self._count, 0
 
     def _restore(self, number: int, parts: list[bytes]) -> bool:
         """Start from a cache file, if it is about the documents that are there."""
         about = json.loads(parts[0])
         if about["format"] != FORMAT or about["count"] != number:
             return False
-        newest = read_document(self.files, path_of(number - 1))
-        if newest is None or newest.seal != about["head"]:
+        local = self.files.local_path(path_of(number - 1))
+        if local is None or _seal_at(local) != about["head"]:
             return False
         kinds = [(tuple(parse_type(t) for t in ts), tuple(f), tuple(c)) for ts, f, c in about["kinds"]]
         columns = from_ipc(parts[1], "a cache").to_pydict()
@@ -452,6 +457,12 @@ class Registry:
         self._head = about["head"]
         self._count = number
         return True
+
+
+def _seal_at(path: Path) -> str:
+    """The seal that stands in a document; whether it has it is looked at when the document is used."""
+    with open(path, "rb") as file:
+        return seal_of_bytes(file.read(HEAD))
 
 
 def _kept_as(said: Any) -> KeptAs | None:
