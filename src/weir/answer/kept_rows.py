@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from weir.algebra.schema import Stream
 from weir.answer.window import Cut
+from weir.store.ascending import NONE, distinct
 from weir.store.files import Files
 from weir.store.mapped import Mapped
 from weir.store.row_files import arrow_schema, read_table, times_us
@@ -86,18 +87,18 @@ class KeptRows:
 
     def within(self, rows: np.ndarray, cut: Cut) -> np.ndarray:
         """Those of these ascending row ids that are kept and whose times lie inside the cut."""
-        starts, stops = self._spans(rows)
+        file = self.files_of(rows)
+        there = file >= 0
+        there[there] = self._seen(cut)[file[there]]
         whole = self.t_max <= cut.end_us
         if cut.begin_us is not None:
             whole &= self.t_min > cut.begin_us
-        found = [np.empty(0, np.int64)]
-        for k in np.flatnonzero(self._seen(cut) & (stops > starts)):
-            some = rows[starts[k] : stops[k]]
-            if not whole[k]:
-                times = _times(self.files, self.paths[k], self.stream)
-                some = some[self.inside(cut, times[some - self.first_rows[k]])]
-            found.append(some)
-        return np.concatenate(found)
+        unsure = np.flatnonzero(there & ~whole[file]) if len(whole) else NONE
+        for k in distinct(file[unsure]).tolist():
+            mine = unsure[slice(*np.searchsorted(file[unsure], (k, k + 1)))]
+            times = _times(self.files, self.paths[k], self.stream)
+            there[mine] = self.inside(cut, times[rows[mine] - self.first_rows[k]])
+        return rows[there]
 
     def files_of(self, rows: np.ndarray) -> np.ndarray:
         """For each row, in any order, the place of its file; −1 if that has expired."""
@@ -112,23 +113,18 @@ class KeptRows:
         held = np.flatnonzero(stops > starts)
         if not len(held):
             return arrow_schema(self.stream.columns).empty_table().select(names)
-        parts: list[pa.Table] = []
-        places: list[np.ndarray] = []  # of the rows, in all parts together
-        count = 0
-        for k, start, stop in zip(held.tolist(), starts[held].tolist(), stops[held].tolist(), strict=True):
-            part = _rows(self.files, self.paths[k]).select(names)
-            wanted = rows[start:stop] - self.first_rows[k]
-            first, length = int(wanted[0]), int(wanted[-1] - wanted[0]) + 1
-            if length - len(wanted) > SPARE_ROWS_MAX:
-                part, wanted = part.take(pa.array(wanted)), np.arange(len(wanted))
-            else:
-                part, wanted = part.slice(first, length), wanted - first
-            parts.append(part)
-            places.append(wanted + count)
-            count += part.num_rows
+        starts, counts = starts[held], (stops - starts)[held]
+        place = rows - np.repeat(self.first_rows[held], counts)  # in its file, and at the end in all parts together
+        first, length = place[starts], place[starts + counts - 1] - place[starts] + 1
+        tables = [_rows(self.files, self.paths[k]).select(names) for k in held.tolist()]
+        for k in np.flatnonzero(length - counts > SPARE_ROWS_MAX).tolist():
+            mine = slice(int(starts[k]), int(starts[k] + counts[k]))
+            tables[k] = tables[k].take(pa.array(place[mine]))
+            place[mine], first[k], length[k] = np.arange(counts[k]), 0, counts[k]
+        parts = [table.slice(*of) for table, *of in zip(tables, first.tolist(), length.tolist(), strict=True)]
         whole = pa.concat_tables(parts)
-        if count > len(rows):
-            whole = whole.take(pa.array(np.concatenate(places)))
+        if whole.num_rows > len(rows):
+            whole = whole.take(pa.array(place + np.repeat(np.cumsum(length) - length - first, counts)))
         return whole.combine_chunks()
 
     def times(self, rows: np.ndarray) -> np.ndarray:

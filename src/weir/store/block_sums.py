@@ -8,7 +8,7 @@ All arrays are int64.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -48,17 +48,18 @@ class CheckedArrays:
 
     def whole(self, name: str) -> Longs:
         """All of an array."""
-        self._check(name, np.arange(len(self._sums[name])))
+        self._check(name, range(len(self._sums[name])))
         return self._arrays[name]
 
     def part(self, name: str, begin: int, end: int) -> Longs:
         """Some neighbours."""
-        self._check(name, np.arange(begin // BLOCK, -(-end // BLOCK)))
+        self._check(name, range(begin // BLOCK, -(-end // BLOCK)))
         return self._arrays[name][begin:end]
 
     def parts(self, name: str, begin: Longs, end: Longs) -> Longs:
         """Several stretches of neighbours, one after the other."""
-        self._check(name, ranges(begin // BLOCK, np.where(end > begin, -(-end // BLOCK), 0)))
+        blocks = ranges(begin // BLOCK, np.where(end > begin, -(-end // BLOCK), 0))
+        self._check(name, np.unique(blocks[~self._checked[name][blocks]]).tolist())
         return self._arrays[name][ranges(begin, end)]
 
     def find(self, key: int) -> int | None:
@@ -70,9 +71,11 @@ class CheckedArrays:
         at = int(np.searchsorted(some, key))
         return block * BLOCK + at if at < len(some) and some[at] == key else None
 
-    def _check(self, name: str, blocks: Longs) -> None:
+    def _check(self, name: str, blocks: Iterable[int]) -> None:
         array, sums, checked = self._arrays[name], self._sums[name], self._checked[name]
-        for block in np.unique(blocks[~checked[blocks]]).tolist():
+        for block in blocks:
+            if checked[block]:
+                continue
             if _sum(array, block) != sums[block]:
                 raise StoreError(f"file '{self._path}' is damaged: array '{name}' does not have its checksum")
             checked[block] = True
