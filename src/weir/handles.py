@@ -141,7 +141,12 @@ def fetch_many(weir: Weir, asked: object, at: datetime.datetime | str | int | No
         found = many_fetch.fetch_many(weir._library, np.unique(ids), weir.files, state, at_us=at_us)
         return Answers(ids.tolist(), found, lambda: weir.spark)
 
-    return weir._read(read)
+    try:
+        return weir._read(read)
+    except (MemoryError, pa.ArrowCapacityError) as error:
+        raise FetchError(
+            f"the answers of {len(ids):,} queries do not fit into memory together: {error}", hint="fetch fewer at once"
+        ) from error
 
 
 def ids_of(asked: object) -> np.ndarray:

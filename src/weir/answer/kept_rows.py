@@ -21,6 +21,7 @@ from weir.store.row_files import arrow_schema, read_table, times_us
 from weir.store.state import State
 
 FILES_MAX = 16_384  # that a process has mapped
+STRETCH_ROWS = 1 << 18  # of small files that are looked at together
 SPARE_ROWS_MAX = 4_096  # between rows of a file that are wanted: to copy them costs less than to take rows out of it
 
 
@@ -55,13 +56,22 @@ class KeptRows:
         return seen
 
     def scan(self, cut: Cut, *, batches_below: int | None = None) -> Iterator[tuple[int, pa.Table, np.ndarray]]:
-        """Every file that may hold rows of the cut: (its first row id, its table, its times in µs)."""
+        """All files that may hold rows of the cut, by stretches: (its first row id, its table, its times in µs).
+
+        Neighbours that are small are one stretch, so that thousands of files are not looked at one by one.
+        """
         seen = self._seen(cut)
         if batches_below is not None:
             seen &= self.batches < batches_below
-        for k in np.flatnonzero(seen):
-            path = self.paths[k]
-            yield int(self.first_rows[k]), _rows(self.files, path), _times(self.files, path, self.stream)
+        held = np.flatnonzero(seen)
+        for some in _stretches(self.first_rows[held], self.end_rows[held]):
+            rows = [_rows(self.files, self.paths[k]) for k in held[some].tolist()]
+            table = rows[0].table if len(rows) == 1 else pa.concat_tables([one.table for one in rows])
+            yield (
+                int(self.first_rows[held[some.start]]),
+                table,
+                np.concatenate([one.times(self.stream) for one in rows]),
+            )
 
     def inside(self, cut: Cut, times: np.ndarray) -> np.ndarray:
         mask = times <= cut.end_us
@@ -96,7 +106,7 @@ class KeptRows:
         unsure = np.flatnonzero(there & ~whole[file]) if len(whole) else NONE
         for k in distinct(file[unsure]).tolist():
             mine = unsure[slice(*np.searchsorted(file[unsure], (k, k + 1)))]
-            times = _times(self.files, self.paths[k], self.stream)
+            times = _rows(self.files, self.paths[k]).times(self.stream)
             there[mine] = self.inside(cut, times[rows[mine] - self.first_rows[k]])
         return rows[there]
 
@@ -116,7 +126,7 @@ class KeptRows:
         starts, counts = starts[held], (stops - starts)[held]
         place = rows - np.repeat(self.first_rows[held], counts)  # in its file, and at the end in all parts together
         first, length = place[starts], place[starts + counts - 1] - place[starts] + 1
-        tables = [_rows(self.files, self.paths[k]).select(names) for k in held.tolist()]
+        tables = [_rows(self.files, self.paths[k]).table.select(names) for k in held.tolist()]
         for k in np.flatnonzero(length - counts > SPARE_ROWS_MAX).tolist():
             mine = slice(int(starts[k]), int(starts[k] + counts[k]))
             tables[k] = tables[k].take(pa.array(place[mine]))
@@ -136,19 +146,36 @@ class KeptRows:
         return np.searchsorted(rows, self.first_rows), np.searchsorted(rows, self.end_rows)
 
 
-_mapped: Mapped[pa.Table] = Mapped(FILES_MAX)
-_mapped_times: Mapped[np.ndarray] = Mapped(FILES_MAX)
+class _RowFile:
+    """A mapped row file."""
+
+    __slots__ = ("_times", "table")
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._times: np.ndarray | None = None
+
+    def times(self, stream: Stream) -> np.ndarray:
+        """The times of its rows in µs; looked up when they are first asked for."""
+        if self._times is None:
+            self._times = np.asarray(times_us(self.table, stream).to_numpy())
+        return self._times
 
 
-def _rows(files: Files, path: str) -> pa.Table:
-    """A mapped row file; files are immutable, so what was mapped once stays right."""
-    return _mapped.get(files, path, lambda: read_table(files, path))
+_mapped: Mapped[_RowFile] = Mapped(FILES_MAX)
 
 
-def _times(files: Files, path: str, stream: Stream) -> np.ndarray:
-    """The times of a row file in µs."""
+def _rows(files: Files, path: str) -> _RowFile:
+    """Files are immutable, so what was mapped once stays right."""
+    return _mapped.get(files, path, lambda: _RowFile(read_table(files, path)))
 
-    def read() -> np.ndarray:
-        return np.asarray(times_us(_rows(files, path), stream).to_numpy())
 
-    return _mapped_times.get(files, path, read, stream.time)
+def _stretches(first_rows: np.ndarray, end_rows: np.ndarray) -> Iterator[slice]:
+    """Neighbouring files without a gap between their rows, as many as have STRETCH_ROWS rows together, or one."""
+    begin = 0
+    for k in range(len(first_rows)):
+        if k > begin and (first_rows[k] != end_rows[k - 1] or end_rows[k] - first_rows[begin] > STRETCH_ROWS):
+            yield slice(begin, k)
+            begin = k
+    if len(first_rows):
+        yield slice(begin, len(first_rows))
