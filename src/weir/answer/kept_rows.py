@@ -21,7 +21,7 @@ from weir.store.row_files import arrow_schema, read_table, times_us
 from weir.store.state import State
 
 FILES_MAX = 16_384  # that a process has mapped
-STRETCH_ROWS = 1 << 18  # of small files that are looked at together
+STRETCH_BYTES = 16 << 20  # of small files that are looked at together
 SPARE_ROWS_MAX = 4_096  # between rows of a file that are wanted: to copy them costs less than to take rows out of it
 
 
@@ -63,15 +63,20 @@ class KeptRows:
         seen = self._seen(cut)
         if batches_below is not None:
             seen &= self.batches < batches_below
-        held = np.flatnonzero(seen)
-        for some in _stretches(self.first_rows[held], self.end_rows[held]):
-            rows = [_rows(self.files, self.paths[k]) for k in held[some].tolist()]
-            table = rows[0].table if len(rows) == 1 else pa.concat_tables([one.table for one in rows])
-            yield (
-                int(self.first_rows[held[some.start]]),
-                table,
-                np.concatenate([one.times(self.stream) for one in rows]),
-            )
+        some: list[_RowFile] = []
+        begin = end = size = 0
+        for k in np.flatnonzero(seen).tolist():
+            one = _rows(self.files, self.paths[k])
+            size += one.size
+            if some and (self.first_rows[k] != end or size > STRETCH_BYTES):
+                yield begin, *_side_by_side(some, self.stream)
+                some, size = [], one.size
+            if not some:
+                begin = int(self.first_rows[k])
+            end = int(self.end_rows[k])
+            some.append(one)
+        if some:
+            yield begin, *_side_by_side(some, self.stream)
 
     def inside(self, cut: Cut, times: np.ndarray) -> np.ndarray:
         mask = times <= cut.end_us
@@ -149,11 +154,19 @@ class KeptRows:
 class _RowFile:
     """A mapped row file."""
 
-    __slots__ = ("_times", "table")
+    __slots__ = ("_size", "_times", "table")
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self._times: np.ndarray | None = None
+        self._size: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes; looked up when they are first asked for."""
+        if self._size is None:
+            self._size = self.table.nbytes
+        return self._size
 
     def times(self, stream: Stream) -> np.ndarray:
         """The times of its rows in µs; looked up when they are first asked for."""
@@ -170,12 +183,6 @@ def _rows(files: Files, path: str) -> _RowFile:
     return _mapped.get(files, path, lambda: _RowFile(read_table(files, path)))
 
 
-def _stretches(first_rows: np.ndarray, end_rows: np.ndarray) -> Iterator[slice]:
-    """Neighbouring files without a gap between their rows, as many as have STRETCH_ROWS rows together, or one."""
-    begin = 0
-    for k in range(len(first_rows)):
-        if k > begin and (first_rows[k] != end_rows[k - 1] or end_rows[k] - first_rows[begin] > STRETCH_ROWS):
-            yield slice(begin, k)
-            begin = k
-    if len(first_rows):
-        yield slice(begin, len(first_rows))
+def _side_by_side(some: Sequence[_RowFile], stream: Stream) -> tuple[pa.Table, np.ndarray]:
+    """The rows of neighbouring files, and their times."""
+    return pa.concat_tables([one.table for one in some]), np.concatenate([one.times(stream) for one in some])
