@@ -1,8 +1,8 @@
-"""`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, then the pipeline on Spark, and
-kept queries (W6).
+"""`weir bench`: kernels on W1 to W5, window joins, joins of 2 to 6 streams, long lists, finishes and
+fetches, then the pipeline on Spark, and kept queries (W6).
 
-python -m benchmarks.run [--workload W1,W2,W3,W4,W5,W6,windows,many,sets,finishes] [--queries 1000,…] [--skip-peers]
-                         [--only kernels|pipeline] [--quick]
+python -m benchmarks.run [--workload W1,W2,W3,W4,W5,W6,windows,many,sets,finishes,fetches] [--queries 1000,…]
+                         [--skip-peers] [--only kernels|pipeline] [--quick]
 
 Ratios are from one run.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SELECTIONS = ("W1", "W2")
-WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "W6", "windows", "many", "sets", "finishes")
+WORKLOADS = (*SELECTIONS, "W3", "W4", "W5", "W6", "windows", "many", "sets", "finishes", "fetches")
 SIZES = "1000,10000,100000,1000000"
 JOIN_SIZES = "10000,100000,1000000"
 BAND_SIZES = "1000,10000,100000"
@@ -84,6 +84,10 @@ def _kernels(args: argparse.Namespace, wanted: list[str]) -> None:
         from benchmarks.micro import finishes
 
         finishes.main(["--quick"] if args.quick else [])
+    if "fetches" in wanted:
+        from benchmarks.micro import fetches
+
+        fetches.main(["--quick"] if args.quick else [])
 
 
 def _pipeline(args: argparse.Namespace, wanted: list[str]) -> None:

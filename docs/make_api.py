@@ -36,7 +36,7 @@ def page() -> str:
     parts = [HEAD, "## weir.open\n\n", *_callable("weir.open", weir.open)]
     parts += ["## weir.configure\n\n", *_callable("weir.configure", weir.configure)]
     parts += ["## weir.register_source\n\n", *_callable("weir.register_source", weir.register_source)]
-    for kind in (weir.Weir, weir.Query, weir.Queries, weir.Changes, weir.Run):
+    for kind in (weir.Weir, weir.Query, weir.Queries, weir.Answers, weir.Changes, weir.Run):
         parts += [f"## {kind.__name__}\n\n", _text(kind), *_members(kind)]
     for figures in (RunProgress, BatchFigures, Removed):
         parts += [f"## {figures.__name__}\n\n", _text(figures), *_fields(figures)]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tests.fetched_together import hold_together
 from tests.generators import (
     SPAN_US,
     Batch,
@@ -158,6 +159,8 @@ def play_finishes(
         for wish in standing:
             if wish.query is not None:
                 boundary.compare(wish)
+        asked = [wish.query for wish in standing if wish.query is not None]
+        hold_together(weir, asked, weir.state.now_us or 0, SPAN_US, random.Random(f"together {scenario.seed} {number}"))
     return played
 
 

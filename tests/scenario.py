@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from tests.fetched_together import hold_together
 from tests.generators import (
     SPAN_US,
     Batch,
@@ -285,6 +286,9 @@ def compare(
             played.filled[wish.sources] += got.num_rows > 0
             if keep_answers:
                 played.answers.append(got)
+    if asks_oracle:
+        asked = [wish.query for wish in standing if wish.query is not None]
+        hold_together(weir, asked, tau, 2 * back_us, random.Random(f"together {scenario.seed} {len(past)}"))
 
 
 def delete_some_caches(weir: Weir, rng: random.Random) -> None:

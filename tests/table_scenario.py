@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import weir
+from tests.fetched_together import hold_together
 from tests.loose import some_loose
 from tests.oracle.plain_tables import Change, table_at, versions_of
 from tests.tables import instant
@@ -242,6 +243,12 @@ class TableScenario:
             after = Counter(map(repr, [*now.to_pylist(), *found.went.to_pylist()]))
             assert before == after, f"changes, seed {self.seed}, batch {self.batches - 1}: {asked.text}"
         asked.last, asked.token = now, asked.query.token()
+
+    def compare_together(self, asked: Sequence[Asked]) -> None:
+        """Fetch all of them at once, and hold that against what they give alone."""
+        if self.now_us is not None:
+            queries = [one.query for one in asked if one.query is not None]
+            hold_together(self.weir, queries, self.now_us, 15 * SECOND, self.dice)
 
 
 EDGES = (Column("vf", TIMESTAMP), Column("vt", TIMESTAMP))

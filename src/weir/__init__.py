@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weir.answer.answers import Answers
     from weir.answer.fetch import Changes
     from weir.api import Weir
     from weir.api import open_weir as open
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
     from weir.runtime.run import Run
     from weir.runtime.session import configure
 
-__all__ = ["Changes", "Queries", "Query", "Run", "Weir", "WeirError", "configure", "open", "register_source"]
+__all__ = ["Answers", "Changes", "Queries", "Query", "Run", "Weir", "WeirError", "configure", "open", "register_source"]
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a worker that imports one kernel must not import Spark and the API.
 _HOMES = {
+    "Answers": ("weir.answer.answers", "Answers"),
     "Changes": ("weir.answer.fetch", "Changes"),
     "Queries": ("weir.handles", "Queries"),
     "Query": ("weir.handles", "Query"),

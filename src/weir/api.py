@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.algebra.schema import CHANGES, Catalog, Stream, Table, View, is_changes
+from weir.answer.answers import Answers
 from weir.answer.describe import describe
 from weir.answer.listing import listing
 from weir.answer.standing import Library
@@ -33,7 +34,7 @@ from weir.errors import (
     StreamError,
 )
 from weir.families.forms import with_known_strategies
-from weir.handles import Queries, Query, to_us
+from weir.handles import Queries, Query, fetch_many, to_us
 from weir.plan.registration import plan_registration
 from weir.plan.views import defined_view, droppable_view
 from weir.registering import Registering, filters, label_of, name_array, names_array, one_row
@@ -312,6 +313,15 @@ class Weir:
         known = self._registering.find(query)
         self._library.standing(known)
         return Query(self, known)
+
+    def fetch(self, ids: Any, at: datetime.datetime | str | int | None = None) -> Answers:
+        """The answers of many queries at once, now or as of an earlier time: what `query(id).fetch(at)` gives of each.
+
+        `ids` are numbers or handles of queries: a list, a range, an array, what `register_many` returned or a slice of
+        it. An unknown or dropped id among them is a `QueryError`. Runs, match files and rows are gone through once for
+        all queries of a shape, so ten thousand cost far less than as many single fetches.
+        """
+        return fetch_many(self, ids, at)
 
     def queries(
         self,

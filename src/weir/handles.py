@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from weir.answer import many_fetch
+from weir.answer.answers import Answers
 from weir.answer.describe import describe
 from weir.answer.fetch import Changes, Standing, Token, changes, fetch, moment
 from weir.errors import FetchError, QueryError, WeirError
+from weir.runtime.intake import as_id
 from weir.store.state import State
 
 if TYPE_CHECKING:
@@ -151,9 +154,45 @@ class Queries(Sequence[Query]):
     def __iter__(self) -> Iterator[Query]:
         return (Query(self._weir, int(id)) for id in self.ids)
 
+    def fetch(self, at: datetime.datetime | str | int | None = None) -> Answers:
+        """The answers of all of them, as `Weir.fetch` gives them; those of a slice with `weir.fetch(queries[:10])`."""
+        return fetch_many(self._weir, self, at)
+
     def __repr__(self) -> str:
         first = repr(self[0]).removeprefix("<weir.Query ").removesuffix(">")
         return f"<weir.Queries {self.ids[0]} … {self.ids[-1]}; the first is {first}>"
+
+
+def fetch_many(weir: Weir, asked: object, at: datetime.datetime | str | int | None) -> Answers:
+    """The answers of many queries, given by their ids or as handles; one pass for those of a shape."""
+    ids = ids_of(asked)
+    at_us = None if at is None else to_us(at)
+    weir.registry.refresh()
+
+    def read(state: State) -> Answers:
+        found = many_fetch.fetch_many(weir._library, np.unique(ids), weir.files, state, at_us=at_us)
+        return Answers(ids.tolist(), found, lambda: weir.spark)
+
+    try:
+        return weir._read(read)
+    except (MemoryError, pa.ArrowCapacityError) as error:
+        raise FetchError(
+            f"the answers of {len(ids):,} queries do not fit into memory together: {error}", hint="fetch fewer at once"
+        ) from error
+
+
+def ids_of(asked: object) -> np.ndarray:
+    """Ids of queries, in any form: one or several, as numbers or as handles."""
+    if isinstance(asked, Queries):
+        asked = asked.ids
+    if isinstance(asked, range):
+        return np.arange(asked.start, asked.stop, asked.step)
+    if hasattr(asked, "to_numpy"):  # of pandas and Arrow
+        asked = asked.to_numpy()
+    if isinstance(asked, np.ndarray) and asked.dtype.kind in "iu" and asked.ndim == 1:
+        return asked.astype(np.int64)
+    given = asked if isinstance(asked, Iterable) and not isinstance(asked, str | bytes) else [asked]
+    return np.array([as_id(one.id if isinstance(one, Query) else one) for one in given], np.int64)
 
 
 def to_us(at: datetime.datetime | str | int, error: type[WeirError] = QueryError) -> int:

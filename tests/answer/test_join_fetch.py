@@ -600,7 +600,7 @@ def test_older_pairs_that_no_moment_shows_are_not_kept(world: World) -> None:
     (standing,) = world.weir._library.standing(query.id).cores
     assert standing.apart == TimeDistance(-15 * SECOND + 1, 60 * SECOND - 1)
     ever = [(t["id"], w["id"]) for t in world.rows[T] for w in world.rows[W] if -15 < w["s"] - t["s"] < 60]
-    older = fetching._older(
+    older = fetching.older_results(
         standing,
         world.files,
         world.weir.state,

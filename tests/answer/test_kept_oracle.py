@@ -86,6 +86,7 @@ def test_queries_over_tables_are_kept(tmp_path: Path, seed: int) -> None:
         keeping.after(played.batch())
         for one in asked:
             played.compare(one)
+        played.compare_together(asked)
     compared[f"tables {seed}"] = keeping.read
     tally("kept answers, DuckDB", keeping.read)
 

@@ -42,6 +42,7 @@ def play(folder: Path, seed: int, batches: int) -> TableScenario:
         played.batch()
         for one in asked:
             played.compare(one)
+        played.compare_together(asked)
     return played
 
 

@@ -132,7 +132,7 @@ def the_same(weight: float, strategies: tuple[str, ...], names: tuple[str, ...])
 
 
 def the_document(folder: Path) -> Path:
-    (found,) = (folder / "cache").iterdir()
+    (found,) = (folder / "cache" / "folded").iterdir()
     return found
 
 
@@ -154,7 +154,7 @@ def test_the_newest_fit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(calibration.time, "time", lambda now=now: float(now))
         store(files, some_fit(now))
     assert load(files).terms[0, 0] == 4_000
-    assert len(list((tmp_path / "cache").iterdir())) <= 3
+    assert len(list((tmp_path / "cache" / "folded").iterdir())) <= 3
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "stranger"])

@@ -37,7 +37,7 @@ from weir.store.core_runs import matched
 from weir.store.files import Files
 from weir.store.maintained import ShapeRuns, answer_of, read_part
 from weir.store.query_groups import KeptAs
-from weir.store.row_files import arrow_type
+from weir.store.row_files import arrow_schema, arrow_type
 from weir.store.state import State
 from weir.values.evaluate import evaluate
 
@@ -194,7 +194,7 @@ def answer_at(core: StandingCore, files: Files, state: State, *, tau_us: int, ba
     if active_from is None or active_from > batch:
         return Answer(views, ordered(_recomputed(core, views)))
     by_side = matched(files, state, core.seen.family.channel, core.id, active_from, batch)
-    found = (_older(core, files, state, views, active_from), core.seen.by_source(by_side))
+    found = (older_results(core, files, state, views, active_from), core.seen.by_source(by_side))
     ids = tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
     return Answer(views, ordered(shown(views, ids)))
 
@@ -206,7 +206,7 @@ def _recomputed(core: StandingCore, views: Sequence[View], batches_below: int | 
     return met(views, ids)
 
 
-def _older(core: StandingCore, files: Files, state: State, views: Sequence[View], active_from: int) -> Ids:
+def older_results(core: StandingCore, files: Files, state: State, views: Sequence[View], active_from: int) -> Ids:
     """Results of batches before the query's first one: evaluated at the first fetch, then read from the cache.
 
     What is kept serves all batches, so versions of tables hold as long as they did in the query's first batch: later
@@ -291,7 +291,7 @@ def answer_as_of(standing: Standing, files: Files, state: State, seen: Token) ->
 def kept_answer(standing: Standing, files: Files, state: State) -> pa.Table | None:
     """The answer as the last batch has kept it; None if it is not kept, or not yet."""
     shape = kept_shape(standing, files, state)
-    schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in standing.query.output])
+    schema = arrow_schema(standing.query.output)
     return None if shape is None else answer_of(files, shape, standing.id, schema)
 
 
@@ -324,9 +324,13 @@ def changes(standing: Standing, files: Files, state: State, after: Token | None)
     """The net difference between the answer at `after` and the answer now.
 
     If every result of a core is a row of the answer, the row ids say which results came and went; if not, the rows of
-    the two answers are compared.
+    the two answers are compared. An answer follows from its batch and its τ. So if both are those of the token, nothing
+    is new, and no file is read.
     """
     now = Token(state.last, moment(state, None), standing.id)
+    if after == now:
+        nothing = arrow_schema(standing.query.output).empty_table()
+        return Changes(nothing, nothing, str(now))
     if after is None:
         answer = fetch(standing, files, state)
         return Changes(answer, answer.slice(0, 0), str(now))

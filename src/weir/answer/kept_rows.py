@@ -14,10 +14,15 @@ import pyarrow as pa
 
 from weir.algebra.schema import Stream
 from weir.answer.window import Cut
+from weir.store.ascending import NONE, distinct
 from weir.store.files import Files
 from weir.store.mapped import Mapped
 from weir.store.row_files import arrow_schema, read_table, times_us
 from weir.store.state import State
+
+FILES_MAX = 16_384  # that a process has mapped
+STRETCH_BYTES = 16 << 20  # of small files that are looked at together
+SPARE_ROWS_MAX = 4_096  # between rows of a file that are wanted: to copy them costs less than to take rows out of it
 
 
 class KeptRows:
@@ -51,13 +56,27 @@ class KeptRows:
         return seen
 
     def scan(self, cut: Cut, *, batches_below: int | None = None) -> Iterator[tuple[int, pa.Table, np.ndarray]]:
-        """Every file that may hold rows of the cut: (its first row id, its table, its times in µs)."""
+        """All files that may hold rows of the cut, by stretches: (its first row id, its table, its times in µs).
+
+        Neighbours that are small are one stretch, so that thousands of files are not looked at one by one.
+        """
         seen = self._seen(cut)
         if batches_below is not None:
             seen &= self.batches < batches_below
-        for k in np.flatnonzero(seen):
-            table, times = _load(self.files, self.paths[k], self.stream)
-            yield int(self.first_rows[k]), table, times
+        some: list[_RowFile] = []
+        begin = end = size = 0
+        for k in np.flatnonzero(seen).tolist():
+            one = _rows(self.files, self.paths[k])
+            size += one.size
+            if some and (self.first_rows[k] != end or size > STRETCH_BYTES):
+                yield begin, *_side_by_side(some, self.stream)
+                some, size = [], one.size
+            if not some:
+                begin = int(self.first_rows[k])
+            end = int(self.end_rows[k])
+            some.append(one)
+        if some:
+            yield begin, *_side_by_side(some, self.stream)
 
     def inside(self, cut: Cut, times: np.ndarray) -> np.ndarray:
         mask = times <= cut.end_us
@@ -67,6 +86,10 @@ class KeptRows:
 
     def last_rows_of(self, cut: Cut) -> np.ndarray:
         """Row ids of the last `rows_max` rows of the cut in (time, row id) order, ascending."""
+        return np.sort(self.last_rows_in_order(cut))
+
+    def last_rows_in_order(self, cut: Cut) -> np.ndarray:
+        """Row ids of the last `rows_max` rows of the cut, in (time, row id) order."""
         assert cut.rows_max is not None
         ids, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for first_row, _, t in self.scan(cut):
@@ -75,35 +98,49 @@ class KeptRows:
             times.append(t[at])
         all_ids, all_times = np.concatenate(ids), np.concatenate(times)
         order = np.lexsort((all_ids, all_times))[max(0, len(all_ids) - cut.rows_max) :]
-        return np.sort(all_ids[order])
+        return np.asarray(all_ids[order])
 
     def within(self, rows: np.ndarray, cut: Cut) -> np.ndarray:
         """Those of these ascending row ids that are kept and whose times lie inside the cut."""
-        starts, stops = self._spans(rows)
+        file = self.files_of(rows)
+        there = file >= 0
+        there[there] = self._seen(cut)[file[there]]
         whole = self.t_max <= cut.end_us
         if cut.begin_us is not None:
             whole &= self.t_min > cut.begin_us
-        found = [np.empty(0, np.int64)]
-        for k in np.flatnonzero(self._seen(cut) & (stops > starts)):
-            some = rows[starts[k] : stops[k]]
-            if not whole[k]:
-                _, times = _load(self.files, self.paths[k], self.stream)
-                some = some[self.inside(cut, times[some - self.first_rows[k]])]
-            found.append(some)
-        return np.concatenate(found)
+        unsure = np.flatnonzero(there & ~whole[file]) if len(whole) else NONE
+        for k in distinct(file[unsure]).tolist():
+            mine = unsure[slice(*np.searchsorted(file[unsure], (k, k + 1)))]
+            times = _rows(self.files, self.paths[k]).times(self.stream)
+            there[mine] = self.inside(cut, times[rows[mine] - self.first_rows[k]])
+        return rows[there]
+
+    def files_of(self, rows: np.ndarray) -> np.ndarray:
+        """For each row, in any order, the place of its file; −1 if that has expired."""
+        at = np.searchsorted(self.first_rows, rows, side="right") - 1
+        there = at >= 0
+        there[there] = rows[there] < self.end_rows[at[there]]
+        return np.where(there, at, -1)
 
     def read(self, rows: np.ndarray, names: Sequence[str]) -> pa.Table:
         """Some columns of these ascending kept rows, in the same order."""
         starts, stops = self._spans(rows)
-        parts: list[pa.Table] = []
-        for k in np.flatnonzero(stops > starts):
-            table = _load(self.files, self.paths[k], self.stream)[0].select(names)
-            if stops[k] - starts[k] < table.num_rows:
-                table = table.take(pa.array(rows[starts[k] : stops[k]] - self.first_rows[k]))
-            parts.append(table)
-        if not parts:
+        held = np.flatnonzero(stops > starts)
+        if not len(held):
             return arrow_schema(self.stream.columns).empty_table().select(names)
-        return pa.concat_tables(parts).combine_chunks()
+        starts, counts = starts[held], (stops - starts)[held]
+        place = rows - np.repeat(self.first_rows[held], counts)  # in its file, and at the end in all parts together
+        first, length = place[starts], place[starts + counts - 1] - place[starts] + 1
+        tables = [_rows(self.files, self.paths[k]).table.select(names) for k in held.tolist()]
+        for k in np.flatnonzero(length - counts > SPARE_ROWS_MAX).tolist():
+            mine = slice(int(starts[k]), int(starts[k] + counts[k]))
+            tables[k] = tables[k].take(pa.array(place[mine]))
+            place[mine], first[k], length[k] = np.arange(counts[k]), 0, counts[k]
+        parts = [table.slice(*of) for table, *of in zip(tables, first.tolist(), length.tolist(), strict=True)]
+        whole = pa.concat_tables(parts)
+        if whole.num_rows > len(rows):
+            whole = whole.take(pa.array(place + np.repeat(np.cumsum(length) - length - first, counts)))
+        return whole.combine_chunks()
 
     def times(self, rows: np.ndarray) -> np.ndarray:
         """The times in µs of these ascending kept rows."""
@@ -114,14 +151,38 @@ class KeptRows:
         return np.searchsorted(rows, self.first_rows), np.searchsorted(rows, self.end_rows)
 
 
-_mapped: Mapped[tuple[pa.Table, np.ndarray]] = Mapped(4096)
+class _RowFile:
+    """A mapped row file."""
+
+    __slots__ = ("_size", "_times", "table")
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._times: np.ndarray | None = None
+        self._size: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes; looked up when they are first asked for."""
+        if self._size is None:
+            self._size = self.table.nbytes
+        return self._size
+
+    def times(self, stream: Stream) -> np.ndarray:
+        """The times of its rows in µs; looked up when they are first asked for."""
+        if self._times is None:
+            self._times = np.asarray(times_us(self.table, stream).to_numpy())
+        return self._times
 
 
-def _load(files: Files, path: str, stream: Stream) -> tuple[pa.Table, np.ndarray]:
-    """A mapped row file and its times; files are immutable, so what was mapped once stays right."""
+_mapped: Mapped[_RowFile] = Mapped(FILES_MAX)
 
-    def read() -> tuple[pa.Table, np.ndarray]:
-        table = read_table(files, path)
-        return table, times_us(table, stream).to_numpy()
 
-    return _mapped.get(files, path, read, stream.time)
+def _rows(files: Files, path: str) -> _RowFile:
+    """Files are immutable, so what was mapped once stays right."""
+    return _mapped.get(files, path, lambda: _RowFile(read_table(files, path)))
+
+
+def _side_by_side(some: Sequence[_RowFile], stream: Stream) -> tuple[pa.Table, np.ndarray]:
+    """The rows of neighbouring files, and their times."""
+    return pa.concat_tables([one.table for one in some]), np.concatenate([one.times(stream) for one in some])

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from weir.algebra.schema import Catalog, DataType
+from weir.algebra.schema import Catalog, DataType, Table
 from weir.answer.fetch import Standing, StandingCore
 from weir.answer.literal_texts import literal_text
+from weir.answer.together import Together, constants_of
 from weir.boxes.attributes import too_many_residuals
 from weir.errors import QueryError, RegisterError, StoreError
 from weir.families.contract import Checked
 from weir.plan.registration import Planned, Registration, constant_value, stored_shape
 from weir.settings import Settings
+from weir.store.ascending import common, ranges
 from weir.store.catalog import CatalogLog
 from weir.store.labels import Labels
 from weir.store.matches import CHANNEL
 from weir.store.query_groups import GroupRef
 from weir.store.registry import Registry
 
+ShapeKey = tuple[str, tuple[DataType, ...], int]  # text, types of constants, changes of the catalog
 _REMEMBERED_MAX = 1_000  # shapes, of some 10 kB each
 _NO_LIMITS = Settings(boxes_per_query_max=1 << 30, residuals_per_stream_max=1 << 30)
 _SLOT = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|:c(\d+)\b")  # or something quoted, which is left alone
@@ -40,7 +43,7 @@ class Library:
         self.labels = Labels(registry)
         self.catalog_log = catalog_log
         self.settings = settings
-        self._shapes: dict[tuple[str, tuple[DataType, ...], int], Planned] = {}
+        self._shapes: dict[ShapeKey, Planned] = {}
         self._residuals: dict[str, set[str]] = {}  # by stream: derived attributes of the groups below _counted
         self._counted = 0
         self._counting = threading.Lock()  # held while the two above change
@@ -71,14 +74,34 @@ class Library:
         constants = self._constants(group, id)
         parts = planned.classified.parts
         assert parts is not None, f"'{group.shape_text}' was registered, yet has no finish"
-        catalog = self.catalog_log.known(group.catalog)
-        read = {s.relation.lower() for s in planned.query.sources if s.is_table}
-        tables = {name: catalog.tables[name] for name in read}
+        tables = self._tables(planned, group)
         cores = [
             StandingCore(id + k * group.count, id, core, seen, constants, group.number, tables)
             for k, (core, seen) in enumerate(zip(parts.cores, planned.classified.seen, strict=True))
         ]
         return Standing(id, planned.query, constants, group.number, tuple(cores), parts, tables, group.kept_as)
+
+    def together(self, ids: np.ndarray) -> list[Together]:
+        """Standing queries, given ascending, by their shapes; unknown and dropped ones are errors."""
+        for dropped in common(ids, self.registry.dropped()):
+            self.group_of(int(dropped))
+        self.catalog_log.refresh()
+        groups, group = self.registry.groups_of(ids)
+        by_shape: dict[ShapeKey, list[int]] = {}
+        for place, ref in enumerate(groups):
+            by_shape.setdefault(self._key(ref), []).append(place)
+        ends = np.searchsorted(group, np.arange(len(groups) + 1))  # ids ascend, and so do their groups
+        return [self._together(groups, np.array(places), ids, ends) for places in by_shape.values()]
+
+    def _together(self, groups: Sequence[GroupRef], places: np.ndarray, ids: np.ndarray, ends: np.ndarray) -> Together:
+        """The queries of some groups, which have one shape."""
+        own = tuple(groups[place] for place in places.tolist())
+        mine = ids[ranges(ends[places], ends[places + 1])]
+        group = np.repeat(np.arange(len(own)), ends[places + 1] - ends[places])
+        planned = self._shape(own[0])
+        return Together(
+            planned, self._tables(planned, own[0]), own, mine, group, constants_of(self.registry, own, mine, group)
+        )
 
     def planned(self, id: int) -> Planned:
         """The query as it was planned, for `explain`."""
@@ -193,11 +216,20 @@ class Library:
                 found.append(np.setdiff1d(ids, dropped, assume_unique=True))
         return found
 
+    def _tables(self, planned: Planned, group: GroupRef) -> dict[str, Table]:
+        """The tables that a group's queries read, by lower-case name."""
+        catalog = self.catalog_log.known(group.catalog)
+        return {s.relation.lower(): catalog.tables[s.relation.lower()] for s in planned.query.sources if s.is_table}
+
+    def _key(self, group: GroupRef) -> ShapeKey:
+        """What groups have in common that are planned as one shape."""
+        return group.shape_text, group.types, self.catalog_log.known(group.catalog).changes
+
     def _shape(self, group: GroupRef) -> Planned:
         """A group's shape as it is run, planned once for all groups of that shape."""
-        catalog = self.catalog_log.known(group.catalog)
-        key = (group.shape_text, group.types, catalog.changes)
+        key = self._key(group)
         if key not in self._shapes:
+            catalog = self.catalog_log.known(group.catalog)
             self._shapes[key] = stored_shape(group.shape_text, group.types, catalog, self.settings)
         return self._shapes[key]
 

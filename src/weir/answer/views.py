@@ -60,9 +60,15 @@ def shown(views: Sequence[View], ids: Ids) -> Ids:
 
 def met(views: Sequence[View], ids: Ids) -> Ids:
     """The results in which rows of streams meet the versions of tables that held at the newest row's time."""
+    there = meeting(views, ids)
+    return ids if there.all() else tuple(rows[there] for rows in ids)
+
+
+def meeting(views: Sequence[View], ids: Ids) -> np.ndarray:
+    """In which results rows of streams meet the versions of tables."""
     dated = [k for k, v in enumerate(views) if v.lifetimes is not None and not v.lifetimes.is_retroactive]
     if not dated or not len(ids[0]):
-        return ids
+        return np.ones(len(ids[0]), bool)
     newest = np.maximum.reduce(
         [_times(v, rows) for v, rows in zip(views, ids, strict=True) if v.lifetimes is None],
     )
@@ -71,7 +77,7 @@ def met(views: Sequence[View], ids: Ids) -> Ids:
         lifetimes = views[k].lifetimes
         assert lifetimes is not None, "it is a table's"
         there &= lifetimes.meet(ids[k], newest)
-    return tuple(rows[there] for rows in ids)
+    return there
 
 
 def _times(view: View, rows: np.ndarray) -> np.ndarray:

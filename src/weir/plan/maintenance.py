@@ -43,8 +43,7 @@ def upkeep_of(planned: Planned) -> Upkeep:
     assert parts is not None, "a query that stands has a finish"
     if not parts.cores:
         return Upkeep("it reads no stream")
-    columns = (c.name for of in (planned.query.output, *(core.output for core in parts.cores)) for c in of)
-    if taken := next((name for name in columns if _OF_WEIR.fullmatch(name)), None):
+    if taken := taken_name(planned):
         return Upkeep(f"Weir calls a column of its own `{taken}`; call yours otherwise")
     if _looks_at_now(parts):
         return Upkeep("it compares with current_timestamp, so its answer changes at every moment")
@@ -53,6 +52,14 @@ def upkeep_of(planned: Planned) -> Upkeep:
             names = ", ".join(scan.relation for scan in core.sources)
             return Upkeep(f"nothing that is matched as rows come connects its sources ({names})")
     return Upkeep(None, frozenset(_moving([*planned.query.sources, *(s for c in parts.cores for s in c.sources)])))
+
+
+def taken_name(planned: Planned) -> str | None:
+    """The name of a column that Weir calls one of its own so, where the rows of many queries are in one table."""
+    parts = planned.classified.parts
+    assert parts is not None, "a query that stands has a finish"
+    columns = (c.name for of in (planned.query.output, *(core.output for core in parts.cores)) for c in of)
+    return next((name for name in columns if _OF_WEIR.fullmatch(name)), None)
 
 
 def shape_name(text: str, types: tuple[DataType, ...], fixed: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weir.store.ascending import NONE, inside
+from weir.store.ascending import NONE, inside, ranges
 from weir.store.matches import CHANNEL, Piece
 
 Ids = np.ndarray
@@ -65,7 +65,7 @@ class Arrived:
         if self._is_sorted:
             starts = groups.first + core * groups.count
             begin, end = np.searchsorted(items, starts), np.searchsorted(items, starts + groups.count)
-            at = _ranges(begin, end)
+            at = ranges(begin, end)
             items, rows = items[at], tuple(of[at] for of in rows)
         found = groups.queries_of(items, core)
         if bool((found >= 0).all()):
@@ -86,13 +86,3 @@ def of_part(found: tuple[Ids, Rows], part: int, parts: int, gone: Ids, wanted: I
         return found
     at = np.flatnonzero(mine)
     return queries[at], tuple(of[at] for of in rows)
-
-
-def _ranges(begin: Ids, end: Ids) -> Ids:
-    """The places of several ranges, one after the other."""
-    there = np.flatnonzero(end > begin)
-    if len(there) == 1:
-        return np.arange(begin[there[0]], end[there[0]])
-    count = (end - begin)[there]
-    before = np.concatenate([[0], np.cumsum(count)[:-1]]) if len(there) else count
-    return np.repeat(begin[there] - before, count) + np.arange(int(count.sum()))

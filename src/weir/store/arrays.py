@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,17 @@ def save_arrays(
         files.write(path, whole.read_bytes())
 
 
-def read_arrays(files: Files, path: str, *, verify: bool = False) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Map named arrays read-only; a missing or cut file is a StoreError, and with `verify` one with flipped bits."""
+def read_arrays(
+    files: Files, path: str, *, verify: bool = False, checked: Container[str] = ()
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Map named arrays read-only; a missing or cut file is a StoreError, and with `verify` one with flipped bits.
+
+    Without it, flipped bits of the arrays whose names are `checked` are.
+    """
     local = files.local_path(path)
     if local is None:
         raise StoreError(f"file '{path}' is missing")
-    arrays, meta = map_arrays(local, verify=verify)
+    arrays, meta = map_arrays(local, verify=verify, checked=checked)
     if meta.pop(_STANDS, None) != path:
         raise StoreError(f"file '{path}' is another one's")
     return arrays, meta

@@ -85,3 +85,13 @@ def by_bytes(places: Ids) -> Ids:
         order = order[np.argsort(more[order], kind="stable")]
         shift += 16
     return order
+
+
+def ranges(begin: Ids, end: Ids) -> Ids:
+    """The numbers of several ranges, one range after the other."""
+    there = np.flatnonzero(end > begin)
+    if len(there) == 1:
+        return np.arange(begin[there[0]], end[there[0]])
+    count = (end - begin)[there]
+    before = np.concatenate([[0], np.cumsum(count)[:-1]]) if len(there) else count
+    return np.repeat(begin[there] - before, count) + np.arange(int(count.sum()))

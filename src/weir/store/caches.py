@@ -1,10 +1,11 @@
 """Cache documents: the folded form of a prefix of documents, so that opening does not read them all.
 
-    cache/<kind>-<n>[.suffix]   made of documents 0 … n − 1 (or batches 0 … n)
+    cache/folded/<kind>-<n>[.suffix]   made of documents 0 … n − 1 (or batches 0 … n)
 
 Invariant: a cache is believed only if its checksum is right and its owner finds that it is about the very
 documents that are there (each owner compares a token of the newest one). So deleting, cutting or mixing up
-cache files changes nothing but the time the next opening takes; failing to write one is no error.
+cache files changes nothing but the time the next opening takes; failing to write one is no error, and a cache is not
+synced.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from weir.errors import StoreError
 from weir.store.files import Files, short_name
 
+FOLDER = "cache/folded"  # of nothing else, so that listing it is cheap
+
 
 def segment_folder(form: str, family: str) -> str:
     """Where the query segments of a family lie."""
@@ -27,7 +30,7 @@ def save(files: Files, kind: str, number: int, parts: Sequence[bytes], suffix: s
     """Keep a cache document, and delete all earlier ones except the last, which somebody may be reading."""
     with contextlib.suppress(StoreError):
         older = [path for path, found in _numbered(files, kind) if found < number]
-        files.create(f"cache/{kind}-{number}{suffix}", _pack(parts))
+        files.create(f"{FOLDER}/{kind}-{number}{suffix}", _pack(parts), durable=False)
         for path in older[1:]:
             files.delete(path)
 
@@ -44,8 +47,8 @@ def load(files: Files, kind: str) -> Iterator[tuple[int, list[bytes]]]:
 def _numbered(files: Files, kind: str) -> list[tuple[str, int]]:
     """Paths and numbers of a kind, newest first. A listing may miss some, which does not matter for a cache."""
     found = []
-    for entry in files.list("cache"):
-        head, _, tail = entry.path.removeprefix("cache/").partition("-")
+    for entry in files.list(FOLDER):
+        head, _, tail = entry.path.removeprefix(f"{FOLDER}/").partition("-")
         digits = tail.partition(".")[0]
         if head == kind and digits.isdigit():
             found.append((entry.path, int(digits)))

@@ -20,14 +20,16 @@ import numpy as np
 
 from weir.errors import StoreError
 from weir.store.arrays import read_arrays, save_arrays
+from weir.store.block_sums import CheckedArrays, with_sums
 from weir.store.files import Files, reach, short_name
 from weir.store.mapped import Mapped
-from weir.store.matches import CHANNEL, read_matches, results_of
+from weir.store.matches import CHANNEL, read_matches, results_of, results_of_many
 from weir.store.state import State
 
 RUN_PAIRS_MAX = 64_000_000
 MERGE_RATIO = 4  # neighbours are merged when the older is at most this many times the newer
-_mapped: Mapped[dict[str, np.ndarray]] = Mapped(256)
+IDS, OFFSETS = "ids", "offsets"  # arrays of a run
+_mapped: Mapped[CheckedArrays] = Mapped(256)
 _NAME = re.compile(r"/(?P<first>\d{12})-(?P<last>\d{12})\.run$")
 
 
@@ -68,7 +70,7 @@ def _turn(ids: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str]) -> 
     order = np.argsort(ids, kind="stable")  # stable: results stay in batch order within a core
     ids = ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.empty(0, np.int64)
-    arrays = {"ids": ids[starts], "offsets": np.append(starts, len(ids)).astype(np.int64)}
+    arrays = {IDS: ids[starts], OFFSETS: np.append(starts, len(ids)).astype(np.int64)}
     return arrays | {name: one[order] for name, one in zip(names, rows, strict=True)}
 
 
@@ -99,7 +101,7 @@ def compact(files: Files, state: State, channel: str) -> None:
     names = _names(channel)
     while len(runs) >= 2:
         try:
-            older, newer = (_read_run(files, run) for run in runs[-2:])
+            older, newer = (read_arrays(files, run.path, verify=True)[0] for run in runs[-2:])
         except StoreError:  # damaged: the match files say the same, and the next time fills the gap
             for run in runs[-2:]:
                 files.delete(run.path)
@@ -108,7 +110,7 @@ def compact(files: Files, state: State, channel: str) -> None:
         if not small or len(older[names[0]]) + len(newer[names[0]]) > RUN_PAIRS_MAX:
             break
         assert runs[-2].last + 1 == runs[-1].first, "runs have no gaps between them"
-        ids = np.concatenate([np.repeat(a["ids"], np.diff(a["offsets"])) for a in (older, newer)])
+        ids = np.concatenate([np.repeat(a[IDS], np.diff(a[OFFSETS])) for a in (older, newer)])
         rows = [np.concatenate([older[name], newer[name]]) for name in names]
         kept = _kept(state, channel, rows)
         arrays = _turn(ids[kept], [one[kept] for one in rows], names)
@@ -129,7 +131,7 @@ def _kept(state: State, channel: str, rows: Sequence[np.ndarray]) -> np.ndarray:
 
 def _save(files: Files, channel: str, first: int, last: int, arrays: dict[str, np.ndarray]) -> CoreRun:
     path = f"{_folder(channel)}{first:012d}-{last:012d}.run"
-    save_arrays(files, path, arrays, {})
+    save_arrays(files, path, with_sums(arrays, IDS), {})
     return CoreRun(first, last, path)
 
 
@@ -165,18 +167,68 @@ def matched(files: Files, state: State, channel: str, core: int, first: int, las
     return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
-def _read_run(files: Files, run: CoreRun) -> dict[str, np.ndarray]:
-    """A run's arrays; their checksums are looked at when they are first read."""
-    return _mapped.get(files, run.path, lambda: read_arrays(files, run.path, verify=True)[0])
+def matched_many(
+    files: Files, state: State, channel: str, cores: np.ndarray, first: np.ndarray, last: int
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """What these cores, which ascend, got in the batches from `first` of each to `last`.
+
+    For each result the place of its core, and its row ids by side; those of one core are in batch order. Runs and match
+    files are looked at once for all of them.
+    """
+    sides = channel.split(CHANNEL)
+    places = [np.empty(0, np.int64)]
+    found: list[tuple[np.ndarray, ...]] = [(np.empty(0, np.int64),) * len(sides)]
+    for run, a, b in _cover(runs_of(files, channel), int(first.min()), last):
+        kept = _many_in_run(files, run, cores, _names(channel)) if run is not None else None
+        if kept is None:
+            for batch, file in state.match_files(a, b):
+                of, by_side = results_of_many(files, file.path, channel, cores)
+                new = first[of] <= batch
+                places.append(of[new])
+                found.append(tuple(rows[new] for rows in by_side))
+            continue
+        of, by_side = kept
+        there = np.ones(len(of), bool)
+        new = np.zeros(len(of), bool)
+        starts, start_of_core = np.unique(np.maximum(first, a), return_inverse=True)
+        for stream, rows in zip(sides, by_side, strict=True):
+            there &= rows < state.rows_at(stream, b)
+            before = np.array([state.rows_at(stream, start - 1) for start in starts.tolist()], np.int64)
+            new |= rows >= before[start_of_core[of]]
+        places.append(of[there & new])
+        found.append(tuple(rows[there & new] for rows in by_side))
+    return np.concatenate(places), tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
+
+
+def _read_run(files: Files, run: CoreRun, names: Sequence[str]) -> CheckedArrays:
+    """A run's arrays; what is taken of them is checked when it is first taken."""
+    return _mapped.get(files, run.path, lambda: CheckedArrays(files, run.path, (IDS, OFFSETS, *names), IDS))
 
 
 def _in_run(files: Files, run: CoreRun, core: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:
     """The core's part of the named arrays; None when the run cannot be read."""
     try:
-        arrays = _read_run(files, run)
+        arrays = _read_run(files, run, names)
+        at = arrays.find(core)
+        if at is None:
+            return tuple(np.empty(0, np.int64) for _ in names)
+        begin, end = arrays.part(OFFSETS, at, at + 2).tolist()
+        return tuple(np.array(arrays.part(name, begin, end)) for name in names)
     except StoreError:
         return None
-    at = int(np.searchsorted(arrays["ids"], core))
-    if at == len(arrays["ids"]) or arrays["ids"][at] != core:
-        return tuple(np.empty(0, np.int64) for _ in names)
-    return tuple(np.array(arrays[name][arrays["offsets"][at] : arrays["offsets"][at + 1]]) for name in names)
+
+
+def _many_in_run(
+    files: Files, run: CoreRun, cores: np.ndarray, names: Sequence[str]
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]] | None:
+    """For each result of some cores in a run the place of its core, and the named arrays; None if it cannot be read."""
+    try:
+        arrays = _read_run(files, run, names)
+        ids, offsets = arrays.whole(IDS), arrays.whole(OFFSETS)
+        at = np.searchsorted(ids, cores)
+        there = np.flatnonzero(at < len(ids))
+        there = there[ids[at[there]] == cores[there]]
+        begin, end = offsets[at[there]], offsets[at[there] + 1]
+        return np.repeat(there, end - begin), tuple(arrays.parts(name, begin, end) for name in names)
+    except StoreError:
+        return None

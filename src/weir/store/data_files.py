@@ -72,6 +72,19 @@ def checked_path(files: Files, path: str, whole: bool = True) -> Path:
     return local
 
 
+def check_data(files: Files, path: str, data: Data) -> None:
+    """StoreError if the bytes of a data file do not fit its name; a process looks once."""
+    if is_checked(files, path):
+        return
+    size, checksum = said_of(path)
+    found = memoryview(data).nbytes
+    if found != size:
+        raise StoreError(f"file '{path}' is damaged: it has {found:,} of {size:,} bytes", hint=RESTORE)
+    if zlib.crc32(data) != checksum:
+        raise StoreError(f"file '{path}' is damaged: it does not have its checksum", hint=RESTORE)
+    remember(files, path)
+
+
 GONE = f"a file that has just expired is gone, then ask again; else {RESTORE}"
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weir.store.arrays import read_data_arrays, write_data_arrays
-from weir.store.ascending import by_bytes, inside, together, without
+from weir.store.ascending import by_bytes, common, distinct, inside, together, without
 from weir.store.files import Files, reach
 from weir.store.mapped import Mapped
 from weir.store.narrow_tables import narrowed, widened
@@ -140,6 +140,34 @@ def answer_of(files: Files, shape: ShapeRuns, slot: int, schema: pa.Schema) -> p
         if at < len(told) and told[at] == slot:
             return _with_schema(_about(read_run(files, run), slot), schema)
     return None
+
+
+def answers_of(files: Files, shape: ShapeRuns, slots: Ids, schema: pa.Schema) -> tuple[pa.Table, Ids]:
+    """The answers of some queries, which ascend: SLOT and these columns; and for which of them an answer was told."""
+    schema = schema.insert(0, pa.field(SLOT, pa.int64()))
+    found = [schema.empty_table()]
+    if shape.are_rows:
+        told = together(*(common(slots, distinct(_slots(read_run(files, run)))) for run in shape.constants))
+        rows = [still_shown(run, read_run(files, run), told) for run in shape.results[0]]
+        found += [_cast(one, schema) for one in rows]
+        return _by_slot(pa.concat_tables(found)), told
+    left = slots
+    for run in reversed(shape.answers):
+        told = common(left, read_told(files, run))
+        if len(told):
+            table = read_run(files, run)
+            found.append(_cast(table.filter(pa.array(inside(_slots(table), told))), schema))
+            left = without(left, told)
+    return _by_slot(pa.concat_tables(found)), without(slots, left)
+
+
+def _slots(table: pa.Table) -> Ids:
+    slots: Ids = table.column(SLOT).to_numpy()
+    return slots
+
+
+def _cast(answers: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays(answers.columns, schema=schema)
 
 
 def _with_schema(answer: pa.Table, schema: pa.Schema) -> pa.Table:

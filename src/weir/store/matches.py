@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weir.store.arrays import read_data_arrays, write_data_arrays
+from weir.store.ascending import inside
 from weir.store.files import Files
+from weir.store.mapped import Mapped
 
 CHANNEL = "~"  # joins the streams of a channel
 
@@ -109,6 +111,20 @@ def results_of(files: Files, path: str, channel: str, core: int) -> tuple[np.nda
     return tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
 
 
+def results_of_many(
+    files: Files, path: str, channel: str, cores: np.ndarray
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """The results of some cores, which ascend, in one match file: the place of each one's core, and row ids by side."""
+    places = [np.empty(0, np.int64)]
+    found = [(np.empty(0, np.int64),) * (channel.count(CHANNEL) + 1)]
+    for piece in read_matches(files, path, channel):
+        at = np.flatnonzero(inside(piece.items, cores))
+        events = piece.events[np.searchsorted(piece.offsets, at, side="right") - 1]
+        places.append(np.searchsorted(cores, piece.items[at]))
+        found.append(_by_side(piece.side, events, piece.partners[:, at]))
+    return np.concatenate(places), tuple(np.concatenate(rows) for rows in zip(*found, strict=True))
+
+
 class _Stored:
     """One piece as the file has it."""
 
@@ -135,8 +151,11 @@ class _Stored:
         return self.wide("events", places) if "events" in self.about else places.astype(np.int64) + self.about["first"]
 
 
+_mapped: Mapped[tuple[dict[str, np.ndarray], dict[str, Any]]] = Mapped(256)  # of the batches that no run covers yet
+
+
 def _stored(files: Files, path: str, channel: str) -> Iterator[_Stored]:
-    arrays, meta = read_data_arrays(files, path)
+    arrays, meta = _mapped.get(files, path, lambda: read_data_arrays(files, path))
     for k, about in enumerate(meta["pieces"]):
         if about["channel"] == channel:
             yield _Stored(arrays, k, about)

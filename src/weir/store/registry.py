@@ -30,6 +30,7 @@ import json
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,14 +41,17 @@ from weir.algebra.ddl import parse_type
 from weir.errors import QueryError, StoreError
 from weir.store import caches
 from weir.store.arrow import DAMAGED, from_ipc, to_ipc
-from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, unsealed
+from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, seal_of_bytes, unsealed
 from weir.store.files import Files, unique
+from weir.store.mapped import Mapped
 from weir.store.query_groups import NAME, REPLACES, Draft, GroupRef, KeptAs, NewQueries, draft_of
 
 FORMAT = 6
 READS = (5, FORMAT)  # in documents of format 5 queries have no names, and nobody knows how they were written
-CACHE_EVERY = 1_000  # documents
+CACHE_EVERY = 1_000  # documents …
+CACHE_BYTES = 1 << 20  # … or so many bytes of them: a million queries may be one document
 Ids = npt.NDArray[np.int64]
+_mapped: Mapped[pa.Table] = Mapped(1024)  # the constants of groups
 _RETRIES = pa.schema([("number", pa.int64()), ("ids", pa.list_(pa.int64()))])
 
 
@@ -72,7 +76,8 @@ class Registry:
         self._checked: set[int] = set()  # documents whose seal was looked at, of groups that a cache told of
         self._arrays: tuple[Ids, Ids, Ids] = (np.empty(0, np.int64),) * 3  # see `_layout`
         self._opened = False  # whether a cache file was looked for
-        self._cached = 0  # documents in the newest cache file we know of
+        self._cached = 0  # documents in the newest cache file we know of …
+        self._read_bytes = 0  # … and the bytes of those that were read since
 
     # ── writing ──
 
@@ -179,10 +184,12 @@ class Registry:
                 while (document := read_document(self.files, path_of(self._count), self._head)) is not None:
                     self._take(self._count, document, drops)
                     self._count += 1
+                    self._read_bytes += len(document.body)
             finally:  # also when a read fails: the documents before it are counted, so their drops must be
                 if drops:
                     self._merge_drops(drops)
-            if self._count > before and self._count - self._cached >= CACHE_EVERY:
+            is_much = self._count - self._cached >= CACHE_EVERY or self._read_bytes >= CACHE_BYTES
+            if self._count > before and is_much:
                 self._save_cache()
 
     def groups(self, upto: int | None = None) -> Sequence[GroupRef]:
@@ -227,6 +234,17 @@ class Registry:
             raise QueryError(f"there is no query {query}", hint="it is the number of a part of another query")
         return group
 
+    def groups_of(self, queries: Ids) -> tuple[tuple[GroupRef, ...], Ids]:
+        """The groups that some queries belong to, and for each query the place of its group among them."""
+        with self.lock:
+            first, count, _ = self._layout()
+            at = np.searchsorted(first, queries, side="right") - 1
+            known = (at >= 0) & (queries - first[at] < count[at]) if len(first) else np.zeros(len(queries), bool)
+            for unknown in queries[~known]:
+                self.group_of(int(unknown))  # which says what is wrong with it
+            places, group = np.unique(at, return_inverse=True)
+            return tuple(self._groups[place] for place in places.tolist()), group
+
     def group_of_core(self, id: int) -> GroupRef:
         """The group that the query of a core belongs to."""
         with self.lock:
@@ -270,9 +288,13 @@ class Registry:
 
     def constants(self, group: GroupRef) -> pa.Table:
         """The constants of a group, memory-mapped; row i belongs to query first_id + i."""
-        table = self.body(group.number).read_all()
+        table = _mapped.get(self.files, path_of(group.number), lambda: self._constants(group.number))
         if table.num_rows != group.count:
             raise StoreError(f"{path_of(group.number)} has {table.num_rows} rows, expected {group.count}", hint=RESTORE)
+        return table
+
+    def _constants(self, number: int) -> pa.Table:
+        table = self.body(number).read_all()
         beside = [name for name in (NAME, REPLACES) if name in table.column_names]
         return table.drop_columns(beside).replace_schema_metadata(None)
 
@@ -430,15 +452,15 @@ class Registry:
                            schema=_RETRIES)  # fmt: skip
         parts = [json.dumps(about).encode(), *(bytes(to_ipc(table)) for table in (body, drops, retries))]
         caches.save(self.files, "registry", self._count, parts, ".arrow")
-        self._cached = self._count
+        self._cached, self._read_bytes = self._count, 0
 
     def _restore(self, number: int, parts: list[bytes]) -> bool:
         """Start from a cache file, if it is about the documents that are there."""
         about = json.loads(parts[0])
         if about["format"] != FORMAT or about["count"] != number:
             return False
-        newest = read_document(self.files, path_of(number - 1))
-        if newest is None or newest.seal != about["head"]:
+        local = self.files.local_path(path_of(number - 1))
+        if local is None or _seal_at(local) != about["head"]:
             return False
         kinds = [(tuple(parse_type(t) for t in ts), tuple(f), tuple(c)) for ts, f, c in about["kinds"]]
         columns = from_ipc(parts[1], "a cache").to_pydict()
@@ -456,6 +478,12 @@ class Registry:
         self._head = about["head"]
         self._count = number
         return True
+
+
+def _seal_at(path: Path) -> str:
+    """The seal that stands in a document; whether it has it is looked at when the document is used."""
+    with open(path, "rb") as file:
+        return seal_of_bytes(file.read(HEAD))
 
 
 def _kept_as(said: Any) -> KeptAs | None:

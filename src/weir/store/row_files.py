@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from weir.algebra.schema import Column, DataType, Kind, Stream
 from weir.errors import StoreError
 from weir.store.arrow import DAMAGED
-from weir.store.data_files import GONE, checked_path, data_path
+from weir.store.data_files import GONE, check_data, data_path
 from weir.store.documents import RESTORE
 from weir.store.files import Files
 
@@ -86,10 +86,13 @@ def write_table(files: Files, folder: str, batch: int, table: pa.Table) -> str:
 
 def read_table(files: Files, path: str) -> pa.Table:
     """The table of a data file, memory-mapped; its checksum is looked at when a process first reads it."""
-    local = checked_path(files, path)
+    local = files.local_path(path)
     try:
-        with pa.memory_map(str(local)) as source:
-            return pa.ipc.open_file(source).read_all()
+        if local is None:
+            raise FileNotFoundError
+        data = pa.memory_map(str(local)).read_buffer()
+        check_data(files, path, data)
+        return pa.ipc.open_file(pa.BufferReader(data)).read_all()
     except FileNotFoundError as missing:
         raise StoreError(f"file '{path}' is missing", hint=GONE) from missing
     except DAMAGED as damaged:

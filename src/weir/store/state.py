@@ -19,7 +19,9 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -28,13 +30,16 @@ import numpy.typing as npt
 from weir.algebra.schema import is_changes
 from weir.errors import StoreError
 from weir.store import caches
+from weir.store.ascending import inside
 from weir.store.documents import RESTORE, ROOT, seal_of_bytes
+from weir.store.file_lists import FileList
 from weir.store.folds import fold_path, folds, newest_fold
-from weir.store.ledger import Done, KeptPart, LateFile, Ledger, MatchFile, Plan, RowFile, done_path
+from weir.store.ledger import Done, KeptPart, LateFile, Ledger, MatchFile, Plan, done_path
 from weir.store.range_map import RangeMap
+from weir.store.state_cache import packed, unpacked
 
 FORMAT = 4
-CACHE_EVERY = 256  # batches
+CACHE_EVERY = 64  # batches
 PRUNE_EVERY = 64  # batches; expired files are invisible at once, and forgotten this often
 Longs = npt.NDArray[np.int64]
 
@@ -55,21 +60,11 @@ class RowFiles:
 class _Stream:
     """What is known of one stream."""
 
-    files: list[RowFile]
-    figures: Longs  # [file]: batch, first row, count, smallest and largest time; with room for more files
+    files: FileList  # batch, first row, count, smallest and largest time of each
     mark_batches: list[int]  # batches that brought rows …
     mark_rows: list[int]  # … and the next row id after each
     marks_forgotten: bool = False
     view: RowFiles | None = None  # made when asked for, until the next batch
-
-    def add(self, file: RowFile, batch: int) -> None:
-        at = len(self.files)
-        if at == len(self.figures):
-            larger = np.empty((max(16, 2 * at), 5), np.int64)
-            larger[:at] = self.figures
-            self.figures = larger
-        self.figures[at] = (batch, file.first_row, file.count, file.t_min_us, file.t_max_us)
-        self.files.append(file)
 
 
 class State:
@@ -96,7 +91,7 @@ class State:
         self.expired: deque[str] = deque(maxlen=100_000)  # files that left the state; vacuum takes them
         self.head = ROOT  # the seal of the newest done document
         self._streams: dict[str, _Stream] = {}
-        self._matches: dict[int, tuple[MatchFile, ...]] = {}
+        self._matches = FileList(4)  # batch, slice, pairs and events of each
         self._pin_counts: list[int] = []  # registry counts, where they changed …
         self._pin_batches: list[int] = []  # … and the first batch with that count
         self._live: set[int] | None = None  # batches_with_rows, until the next batch
@@ -131,7 +126,7 @@ class State:
                 raise StoreError(f"the done document of batch {done.batch} does not follow {what}", hint=RESTORE)
             self.fold(plan, done)
         if self.last - self._cached >= CACHE_EVERY and caches_allowed:
-            caches.save(ledger.files, "state", self.last, [self.to_json()])
+            caches.save(ledger.files, "state", self.last, self._to_cache())
             self._cached = self.last
         return self.last
 
@@ -154,7 +149,7 @@ class State:
         self._load(content)
 
     def to_json(self) -> bytes:
-        """All of it, for a fold or a cache."""
+        """All of it, for a fold."""
         self.forget_expired()
         return json.dumps(self._to_json()).encode()
 
@@ -175,12 +170,12 @@ class State:
             stream.view = None
         for file in done.rows:
             stream = self._stream(file.stream)
-            stream.add(file, done.batch)
+            stream.files.add(file.path, done.batch, file.first_row, file.count, file.t_min_us, file.t_max_us)
             if not stream.mark_batches or stream.mark_batches[-1] != done.batch:
                 stream.mark_batches.append(done.batch)
                 stream.mark_rows.append(done.row_counts[file.stream])
-        if done.matches:
-            self._matches[done.batch] = done.matches
+        for match in done.matches:
+            self._matches.add(match.path, done.batch, match.slice, match.pairs, match.events)
         for late in done.late:
             self.late_files.append((done.batch, plan.wall_us, late))
             counters = self.late.setdefault(late.stream, {})
@@ -217,13 +212,12 @@ class State:
         """The files of a stream that may hold rows at or above its read floor."""
         known = self._stream(stream)
         if known.view is None:
-            figures = known.figures[: len(known.files)]
-            files = known.files
+            figures, paths = known.files.figures, known.files.paths
             floor = self.read_floors.get(stream)
-            if floor is not None:
+            if floor is not None and len(paths) and int(figures[:, 4].min()) < floor:
                 live = np.flatnonzero(figures[:, 4] >= floor)
-                figures, files = figures[live], [files[k] for k in live.tolist()]
-            known.view = RowFiles(tuple(file.path for file in files), *np.ascontiguousarray(figures.T))
+                figures, paths = figures[live], [paths[k] for k in live.tolist()]
+            known.view = RowFiles(tuple(paths), *np.ascontiguousarray(figures.T))
         return known.view
 
     def file_of_row(self, stream: str, rows: npt.ArrayLike) -> Longs:
@@ -252,13 +246,11 @@ class State:
 
     def match_files(self, first: int = 0, last: int | None = None) -> list[tuple[int, MatchFile]]:
         """(batch, match file) of the batches first … last that still have rows, in order."""
-        upto = self.last if last is None else min(last, self.last)
-        if upto - first < len(self._matches):
-            found = [(b, self._matches[b]) for b in range(first, upto + 1) if b in self._matches]
-        else:
-            found = [(b, files) for b, files in self._matches.items() if first <= b <= upto]
-        live = self.batches_with_rows()
-        return [(batch, file) for batch, files in found if batch in live for file in files]
+        known, live = self._matches, self.batches_with_rows()
+        places = known.between(first, self.last if last is None else min(last, self.last))
+        figures = known.figures[places.start : places.stop].tolist()
+        found = zip(known.paths[places.start : places.stop], figures, strict=True)
+        return [(batch, MatchFile(path, *about)) for path, (batch, *about) in found if batch in live]
 
     def batches_with_rows(self) -> set[int]:
         """Batches whose matches may still be shown: those with a row file that is not expired.
@@ -299,32 +291,53 @@ class State:
         return paths
 
     def _stream(self, name: str) -> _Stream:
-        return self._streams.setdefault(name, _Stream([], np.empty((0, 5), np.int64), [], []))
+        return self._streams.setdefault(name, _Stream(FileList(5), [], []))
 
     def forget_expired(self) -> None:
         """Move the files that are expired from the state to `expired`."""
         for name, stream in self._streams.items():
             view = self.row_files(name)
             if len(view.paths) < len(stream.files):
-                kept = set(view.paths)
-                self.expired.extend(file.path for file in stream.files if file.path not in kept)
-                stream.files = [file for file in stream.files if file.path in kept]
-                columns = (view.batch, view.first_row, view.count, view.t_min_us, view.t_max_us)
-                stream.figures = np.stack(columns, axis=1)
+                floor = self.read_floors[name]
+                assert floor is not None, "a floor hides files"
+                self.expired.extend(stream.files.drop(stream.files.figures[:, 4] < floor))
             # One mark below the oldest kept batch stays: it tells how many rows came before.
             oldest = int(view.batch[0]) if view.paths else self.last + 1
             spare = bisect_right(stream.mark_batches, oldest - 1) - 1
             if spare > 0:
                 del stream.mark_batches[:spare], stream.mark_rows[:spare]
                 stream.marks_forgotten = True
-        live = self.batches_with_rows()
-        for batch in [b for b in self._matches if b not in live]:
-            self.expired.extend(file.path for file in self._matches.pop(batch))
+        live = np.array(sorted(self.batches_with_rows()), np.int64)
+        self.expired.extend(self._matches.drop(~inside(self._matches.figures[:, 0], live)))
         self._pruned = self.last
 
     # ── the cache ──
 
     def _to_json(self) -> dict[str, Any]:
+        by_batch = groupby(_listed(self._matches), lambda file: file[1][0])
+        return self._head() | {
+            "streams": {
+                name: [
+                    [[name, path, *about] for path, (_, *about) in _listed(s.files)],
+                    s.files.figures[:, 0].tolist(),
+                    s.mark_batches,
+                    s.mark_rows,
+                    s.marks_forgotten,
+                ]
+                for name, s in self._streams.items()
+            },
+            "matches": [[batch, [[path, *about] for path, (_, *about) in files]] for batch, files in by_batch],
+        }
+
+    def _to_cache(self) -> list[bytes]:
+        self.forget_expired()
+        streams = self._streams.values()
+        head = self._head() | {"streams": {name: s.marks_forgotten for name, s in self._streams.items()}}
+        marks = [marks for s in streams for marks in (s.mark_batches, s.mark_rows)]
+        return packed(head, [*(s.files for s in streams), self._matches], marks)
+
+    def _head(self) -> dict[str, Any]:
+        """All but the lists of row files and match files."""
         return {
             "format": FORMAT,
             "last": self.last,
@@ -345,33 +358,36 @@ class State:
             "late_files": [[b, us, [f.stream, f.path, f.count, f.reasons]] for b, us, f in self.late_files],
             "registry": self.registry,
             "catalog": self.catalog,
-            "streams": {
-                name: [
-                    [_fields(f) for f in s.files],
-                    s.figures[: len(s.files), 0].tolist(),
-                    s.mark_batches,
-                    s.mark_rows,
-                    s.marks_forgotten,
-                ]
-                for name, s in self._streams.items()
-            },
-            "matches": [[b, [[f.path, f.slice, f.pairs, f.events] for f in fs]] for b, fs in self._matches.items()],
             "pins": [self._pin_counts, self._pin_batches],
         }
 
     def _restore(self, ledger: Ledger, number: int, parts: list[bytes]) -> bool:
         """Start from a cache, if it is about this ledger."""
-        d = json.loads(parts[0])
+        found = unpacked(parts)
+        if found is None:
+            return False
+        d, lists, marks = found
         if d["format"] != FORMAT or d["last"] != number:
             return False
         done = ledger.done(number)
         if done is None or done.seal != d["head"]:
             return False
-        self._load(d)
+        self._load_head(d)
+        *of_streams, self._matches = lists
+        for k, (name, forgotten) in enumerate(d["streams"].items()):
+            self._streams[name] = _Stream(of_streams[k], marks[2 * k], marks[2 * k + 1], forgotten)
         return True
 
     def _load(self, d: dict[str, Any]) -> None:
-        """Become what a fold or a cache says."""
+        """Become what a fold says."""
+        self._load_head(d)
+        for name, (files, batches, *marks) in d["streams"].items():
+            figures = [[batch, *about] for (_, _, *about), batch in zip(files, batches, strict=True)]
+            self._streams[name] = _Stream(_file_list(5, [path for _, path, *_ in files], figures), *marks)
+        files = [(batch, *file) for batch, of_batch in d["matches"] for file in of_batch]
+        self._matches = _file_list(4, [path for _, path, *_ in files], [[b, *about] for b, _, *about in files])
+
+    def _load_head(self, d: dict[str, Any]) -> None:
         self.last = self._cached = self._pruned = d["last"]
         self.head, self.engine = d["head"], d["engine"]
         self.now_us, self.wall_us = d["now_us"], d["wall_us"]
@@ -386,13 +402,12 @@ class State:
         self.late_files = [(batch, wall_us, LateFile(*file)) for batch, wall_us, file in d["late_files"]]
         self.registry, self.catalog = d["registry"], d["catalog"]
         self._streams, self._live = {}, None
-        for name, (files, batches, *marks) in d["streams"].items():
-            stream = self._streams[name] = _Stream([], np.empty((0, 5), np.int64), *marks)
-            for fields, batch in zip(files, batches, strict=True):
-                stream.add(RowFile(*fields), batch)
-        self._matches = {batch: tuple(MatchFile(*f) for f in files) for batch, files in d["matches"]}
         self._pin_counts, self._pin_batches = d["pins"]
 
 
-def _fields(f: RowFile) -> list[str | int]:
-    return [f.stream, f.path, f.first_row, f.count, f.t_min_us, f.t_max_us]
+def _file_list(width: int, paths: list[str], figures: list[list[int]]) -> FileList:
+    return FileList(width, paths, np.array(figures, np.int64).reshape(-1, width))
+
+
+def _listed(files: FileList) -> Iterator[tuple[str, list[int]]]:
+    return zip(files.paths, files.figures.tolist(), strict=True)
