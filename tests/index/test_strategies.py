@@ -15,7 +15,7 @@ import pytest
 from tests.index.random_tables import Case, draw
 from tests.marks import few_are_quick
 from tests.oracle import naive_boxes as naive
-from weir.index import blocks, grid, probing
+from weir.index import blocks, grid, probing, sweep
 from weir.index.box_tables import BoxTable, Matches, OverBudget
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.strategies import STRATEGIES, Strategy
@@ -74,6 +74,8 @@ def test_small_buffers_are_resumed(name: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(probing, "_HITS_MIN", 1)
     monkeypatch.setattr(grid, "_MATCHES_EXPECTED", 0)
     monkeypatch.setattr(blocks, "OUTPUT_MIN", 1)
+    monkeypatch.setattr(sweep, "_CANDIDATES_MIN", 1)
+    monkeypatch.setattr(sweep, "_OUTPUT_MIN", 1)
     for seed in list(SEEDS)[::4]:
         case = draw(seed, SCALE)
         check_against_twin(build(name, case), case, seed)

@@ -20,6 +20,7 @@ from weir.index.grid import GridIndex
 from weir.index.predicate import PredicateIndex
 from weir.index.samples import ROWS_MIN, Sample
 from weir.index.scan import ScanIndex
+from weir.index.sweep import SweepIndex
 from weir.index.trees.grid_file import GridFileIndex
 from weir.index.trees.rtree import TreeIndex
 from weir.index.trees.tiling import expected_tiles
@@ -107,6 +108,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "grid": GridIndex,
     "predicate": PredicateIndex,
     "scan": ScanIndex,
+    "sweep": SweepIndex,
     "rtree": TreeIndex,
     "grid-file": GridFileIndex,
 }
