@@ -58,7 +58,7 @@ from weir.index.meeting.partner_runs import cut, make_run
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane
 from weir.index.samples import Sample
-from weir.index.strategies import STRATEGIES, Choosing
+from weir.index.strategies import MADE_OF, STRATEGIES, Choosing
 from weir.index.trees.grid_file import GridFileIndex
 from weir.index.trees.partial_index import PartialIndex
 from weir.index.trees.rtree import TreeIndex
@@ -368,7 +368,7 @@ KINDS: dict[str, Callable[[], None]] = {
     "windows": _warm_windows,
     "bands": _warm_bands,
     "pairs": _warm_pairs,
-    **{name: _warm_selections(name) for name in STRATEGIES},
+    **{name: _warm_selections(name) for name in STRATEGIES if name not in MADE_OF},
     "partial": _warm_partial,
     "many": _warm_many,
 }
