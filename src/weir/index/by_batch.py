@@ -160,10 +160,13 @@ class ByBatchIndex:
         self, keys: Int64s, muted: Uint8s, pairs_max: int, steps: Sequence[Sequence[int]] = ()
     ) -> Matches | OverBudget:
         keys, muted = check_events(keys, muted, self._n_slots, self._n_attributes)
-        swept, n_events = self._swept, keys.shape[1]
-        if swept is None or not n_events:
-            return self._grid.search(keys, muted, pairs_max)
-        met = sweep.candidates_of(swept, keys)
-        if is_swept(self._expected._replace(swept=met, n_events=n_events), self._weights):
-            return sweep.sweep(swept, keys, muted, pairs_max)
+        if self._swept is not None and self._is_swept(self._swept, keys):
+            return sweep.sweep(self._swept, keys, muted, pairs_max)
         return self._grid.search(keys, muted, pairs_max)
+
+    def _is_swept(self, swept: Swept, keys: Int64s) -> bool:
+        """Whether a sweep costs less; events are asked for their candidates only if it did so without any."""
+        load = self._expected._replace(swept=0.0, n_events=keys.shape[1])
+        if not is_swept(load, self._weights):
+            return False
+        return is_swept(load._replace(swept=sweep.candidates_of(swept, keys)), self._weights)

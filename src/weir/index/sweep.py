@@ -148,9 +148,31 @@ def candidates_of(swept: Swept, keys: Int64s) -> float:
     if not n_events or swept.attribute[0] < 0:
         return float(len(swept.lo))
     some = keys[swept.attribute[0], :: max(n_events // _ASKED, 1)]
-    begun = np.searchsorted(swept.lo, some, side="right")
-    over = np.searchsorted(swept.hi, some, side="left", sorter=swept.by_hi)
-    return float((begun - over).mean())
+    return float(_count_met(swept, read_only(np.ascontiguousarray(some)))) / len(some)
+
+
+@lean
+def _count_met(swept: Swept, keys: Int64s) -> Scalar:
+    """How many boxes contain a key, summed over all keys."""
+    lo, hi, by_hi = swept.lo, swept.hi, swept.by_hi
+    met = np.int64(0)
+    for key in keys:
+        begun, end = 0, len(lo)
+        while begun < end:
+            middle = (begun + end) >> 1
+            if lo[middle] <= key:
+                begun = middle + 1
+            else:
+                end = middle
+        over, end = 0, len(lo)
+        while over < end:
+            middle = (over + end) >> 1
+            if hi[by_hi[middle]] < key:
+                over = middle + 1
+            else:
+                end = middle
+        met += begun - over
+    return met
 
 
 class _Search:
