@@ -27,8 +27,7 @@ from weir.index.sweep import Chosen, Swept
 
 Floats = npt.NDArray[np.float64]
 
-GRID, SWEEP = range(2)  # rows of WEIGHTS and USES
-NAMES = ("grid", "sweep")
+NAMES = ("grid", "sweep")  # the ways: rows of WEIGHTS
 TERMS = ("boxes", "met", "moved", "events", "pairs", "checked", "probes", "candidates")
 WEIGHTS: Floats = read_only(
     np.array(
