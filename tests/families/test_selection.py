@@ -175,6 +175,17 @@ def test_single_registrations_of_one_shape_are_one_table() -> None:
     assert matched_ids(segment, found) == [[5 * k for k in range(1_000)]]
 
 
+def test_explain_says_from_when_on_batches_are_swept() -> None:
+    i = column("i")
+    predicate = And((Comparison(">=", i, Param("c0", BIGINT)), Comparison("<=", i, Param("c1", BIGINT))))
+    lo = 10 * np.arange(5_000)
+    group = Group(query_of(predicate), pa.table({"c0": lo, "c1": lo + 25}), 0)
+    auto = Segment.build(STREAM, [group], strategy="auto")
+    assert auto.boxes.strategy == "by-batch"
+    assert re.search(r"; batches of about [\d,]+ rows and more are sorted by trade\.i and swept$", auto.reached)
+    assert "swept" not in Segment.build(STREAM, [group], strategy="grid").reached
+
+
 def test_an_empty_segment_matches_nothing() -> None:
     for strategy in STRATEGIES:
         segment = reopened(Segment.build(STREAM, [], strategy=strategy))

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import pytest
 
-from benchmarks.workloads import w2
+from benchmarks.workloads import w1, w2
 from weir.index import jit
 from weir.index.box_tables import BoxTable
 from weir.index.jit import KERNELS, kernel
@@ -146,12 +146,12 @@ def test_kernels_release_the_gil_and_keep_to_the_letter_of_comparisons() -> None
 def test_nothing_is_compiled_after_warming() -> None:
     assert warm(None, STRATEGIES) > 0
     before = {made: len(made.signatures) for made in KERNELS}
-    workload = w2(3_000, 300)
-    table = BoxTable(*(np.array(a) for a in workload.table))  # writeable arrays, unlike a memory-mapped table's
-    for strategy in STRATEGIES.values():
-        index = strategy.from_arrays(strategy.build(table, 3_000, 6).arrays())
-        index.search(workload.keys, np.zeros(3_000, np.uint8), 10**9)
-        index.search(workload.keys, np.ones(3_000, np.uint8), 10**9)
+    for workload, strategies in ((w1(3_000, 300), ("grid", "sweep", "by-batch")), (w2(3_000, 300), tuple(STRATEGIES))):
+        table = BoxTable(*(np.array(a) for a in workload.table))  # writeable arrays, unlike a memory-mapped table's
+        for strategy in (STRATEGIES[name] for name in strategies):
+            index = strategy.from_arrays(strategy.build(table, 3_000, workload.n_attributes).arrays())
+            index.search(workload.keys, np.zeros(3_000, np.uint8), 10**9)
+            index.search(workload.keys, np.ones(3_000, np.uint8), 10**9)
     assert {made.__name__: len(made.signatures) for made in KERNELS if len(made.signatures) != before[made]} == {}
 
 

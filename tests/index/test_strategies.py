@@ -15,13 +15,17 @@ import pytest
 from tests.index.random_tables import Case, draw
 from tests.marks import few_are_quick
 from tests.oracle import naive_boxes as naive
-from weir.index import blocks, grid, probing
+from weir.index import blocks, by_batch, grid, probing, sweep
 from weir.index.box_tables import BoxTable, Matches, OverBudget
+from weir.index.by_batch import ByBatchIndex
 from weir.index.keys import KEY_MAX, KEY_MIN, NULL_KEY
 from weir.index.strategies import STRATEGIES, Strategy
 
 SCALE = float(os.environ.get("WEIR_INDEX_SCALE", "1"))
 SEEDS = range(max(int(80 * SCALE), 12))
+
+NOTHING_IS_SWEPT = np.stack([0 * by_batch.WEIGHTS[0], 1 + 0 * by_batch.WEIGHTS[1]])
+EVERYTHING_IS_SWEPT = NOTHING_IS_SWEPT[::-1].copy()
 
 everywhere = pytest.mark.parametrize("name", list(STRATEGIES))
 
@@ -74,9 +78,62 @@ def test_small_buffers_are_resumed(name: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(probing, "_HITS_MIN", 1)
     monkeypatch.setattr(grid, "_MATCHES_EXPECTED", 0)
     monkeypatch.setattr(blocks, "OUTPUT_MIN", 1)
+    monkeypatch.setattr(sweep, "_CANDIDATES_MIN", 1)
+    monkeypatch.setattr(sweep, "_OUTPUT_MIN", 1)
     for seed in list(SEEDS)[::4]:
         case = draw(seed, SCALE)
         check_against_twin(build(name, case), case, seed)
+
+
+@pytest.mark.parametrize("weights", [by_batch.WEIGHTS, EVERYTHING_IS_SWEPT, NOTHING_IS_SWEPT], ids=["", "all", "none"])
+def test_whichever_way_a_batch_takes_it_finds_the_same(weights: np.ndarray) -> None:
+    ways = set()
+    for seed in list(SEEDS)[::4]:
+        case = draw(seed, SCALE)
+        index = ByBatchIndex.build(case.table, case.n_slots, case.n_attributes).weighed(weights)
+        check_against_twin(index, case, seed)
+        ways.add(index.reached.swept is not None)
+    assert True in ways, "some tables can be swept"
+
+
+def test_large_batches_are_swept_and_small_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept: list[int] = []
+    whole = sweep.sweep
+    monkeypatch.setattr(sweep, "sweep", lambda *given: swept.append(given[1].shape[1]) or whole(*given))
+    n = max(int(20_000 * SCALE), 2_000)
+    lo = np.arange(n, dtype=np.int64) * 10
+    table = BoxTable(np.arange(n, dtype=np.int32), np.arange(n + 1), np.zeros(n, np.int32), lo, lo + 20)
+    index = ByBatchIndex.build(table, n, 1)
+    assert index.reached.swept is not None
+    attribute, rows = index.reached.swept
+    assert attribute == 0
+    assert 1 < rows < n
+    for n_events in (1, rows // 8, 8 * rows):
+        keys = np.random.default_rng(n_events).integers(0, 10 * n, (1, n_events))
+        found = index.search(keys, np.zeros(n, np.uint8), 10**9)
+        assert isinstance(found, Matches)
+        offsets, slots, _ = naive.search(table, n, keys[:, :50], np.zeros(n, np.uint8))
+        assert found.offsets[:51].tolist() == offsets.tolist()
+        assert found.slots[: offsets[-1]].tolist() == slots.tolist()
+    assert swept == [8 * rows]
+
+
+def test_boxes_of_many_attributes_are_not_swept() -> None:
+    """Two selective attributes leave a grid hardly any candidates, one leaves a sweep too many."""
+    rng = np.random.default_rng(3)
+    boxes = [(k, {a: (int(lo), int(lo) + 30) for a, lo in enumerate(rng.integers(0, 970, 2))}) for k in range(6_000)]
+    assert ByBatchIndex.build(table_of(*boxes), 6_000, 2).reached.swept is None
+
+
+@pytest.mark.parametrize("span", [1_000, 1 << 40, 1 << 62], ids=["narrow", "wide", "too wide"])
+def test_events_are_swept_in_the_order_of_their_keys(span: int) -> None:
+    rng = np.random.default_rng(span)
+    keys = rng.integers(-span, span, 500)
+    for some in (keys, np.where(rng.random(500) < 0.2, NULL_KEY, keys), np.full(500, NULL_KEY), keys[:1]):
+        order, number_bits = sweep._in_order(some)
+        numbers = order & number_bits
+        assert sorted(numbers.tolist()) == list(range(len(some)))
+        assert some[numbers].tolist() == sorted(some.tolist())
 
 
 @everywhere

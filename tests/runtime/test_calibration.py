@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from weir.errors import OpenError
+from weir.index import by_batch
 from weir.index.bands import band_costs, band_strategies
 from weir.index.bands.band_index import BandIndex
 from weir.index.joining.kinds import DEFAULT
 from weir.index.joins.join_costs import HOTSPOT, N_STRATEGIES, N_TERMS, SELECT_FIRST, SSI, TERMS
 from weir.index.joins.join_strategies import NAMES as STRATEGIES
-from weir.runtime import band_calibration, calibration, fits, measuring
+from weir.runtime import band_calibration, batch_calibration, calibration, fits, measuring
 from weir.runtime.calibration import Calibration, JoinWorkload, calibrate, draw, fit_terms, load, main, measure, store
 from weir.runtime.fits import Fit, fit_each
 from weir.store.files import LocalFiles, ObjectFiles, open_files
@@ -26,6 +27,7 @@ TINY_BANDS = (
     band_calibration.BandWorkload(300, 2_000, False, 1e-3, 0.1, 5, 0.5, 10**6, True),
     band_calibration.BandWorkload(900, 2_000, False, 1e-2, 0.0, 0, 0.0, 10**5, False),
 )
+TINY_BATCHES = tuple(batch_calibration.BatchWorkload(n, *kind) for n in (300, 2_000) for kind in ((1, 1.0), (30, 0.5)))
 TINY = (JoinWorkload(300, 500, 0.5, 0.1, 0.01, True, 10**6), JoinWorkload(900, 2_000, 0.1, 0.02, 0.001, False, 10**4))
 
 
@@ -123,7 +125,11 @@ def test_quantiles_of_student(freedom: int, expected: float) -> None:
 
 
 def some_fit(weight: float = 2.0) -> Calibration:
-    return Calibration(the_same(weight, STRATEGIES, TERMS), the_same(weight + 1, BAND_STRATEGIES, band_costs.TERMS))
+    return Calibration(
+        the_same(weight, STRATEGIES, TERMS),
+        the_same(weight + 1, BAND_STRATEGIES, band_costs.TERMS),
+        the_same(weight + 2, by_batch.NAMES, by_batch.TERMS),
+    )
 
 
 def the_same(weight: float, strategies: tuple[str, ...], names: tuple[str, ...]) -> Fit:
@@ -143,6 +149,7 @@ def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
         found = load(files)
         assert np.array_equal(found.terms, np.full((N_STRATEGIES, N_TERMS), 2.5))
         assert np.array_equal(found.bands, np.full((band_costs.N_STRATEGIES, band_costs.N_TERMS), 3.5))
+        assert np.array_equal(found.batches, np.full(by_batch.WEIGHTS.shape, 4.5))
         assert found.terms.flags == DEFAULT.terms.flags, "kernels are compiled once"
         assert found.bands.flags == DEFAULT.bands.flags
     assert isinstance(files, ObjectFiles)
@@ -206,6 +213,15 @@ def test_a_document_from_before_band_joins_is_loaded_with_their_default_weights(
     assert np.array_equal(found.bands, DEFAULT.bands)
 
 
+def test_a_document_from_before_batches_is_loaded_with_their_default_weights(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    bands = {"terms": [[2.0] * band_costs.N_TERMS] * band_costs.N_STRATEGIES}
+    keep(files, version=2, terms=[[2.0] * N_TERMS] * N_STRATEGIES, bands=bands)
+    found = load(files)
+    assert bool(np.all(found.bands == 2.0))
+    assert np.array_equal(found.batches, DEFAULT.batches)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -214,9 +230,11 @@ def test_a_document_from_before_band_joins_is_loaded_with_their_default_weights(
         {"bands": None},
         {"bands": {"terms": [[1.0]]}},
         {"bands": {"terms": [[-1.0] * band_costs.N_TERMS] * band_costs.N_STRATEGIES}},
+        {"batches": None},
+        {"batches": {"terms": [[1.0]]}},
     ],
 )
-def test_a_document_that_is_newer_or_has_unusable_weights_of_bands_is_ignored(
+def test_a_document_that_is_newer_or_has_unusable_weights_is_ignored(
     changes: dict[str, object], tmp_path: Path
 ) -> None:
     files = LocalFiles(tmp_path)
@@ -224,7 +242,10 @@ def test_a_document_that_is_newer_or_has_unusable_weights_of_bands_is_ignored(
         "version": calibration.VERSION,
         "terms": [[2.0] * N_TERMS] * N_STRATEGIES,
         "bands": {"terms": [[2.0] * band_costs.N_TERMS] * band_costs.N_STRATEGIES},
+        "batches": {"terms": by_batch.WEIGHTS.tolist()},
     }
+    keep(LocalFiles(tmp_path / "good"), **good)
+    assert load(LocalFiles(tmp_path / "good")) is not DEFAULT
     keep(files, **(good | changes))
     assert load(files) is DEFAULT
 
@@ -267,24 +288,30 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "weir.json").write_text("{}")
     monkeypatch.setattr(calibration, "QUICK", TINY)
     monkeypatch.setattr(band_calibration, "QUICK", TINY_BANDS)
+    monkeypatch.setattr(batch_calibration, "QUICK", TINY_BATCHES)
     printed = main(str(tmp_path), quick=True)
-    joins, bands = printed.split("\n\nband joins\n")
+    joins, rest = printed.split("\n\nband joins\n")
+    bands, batches = rest.split("\n\nbatches of selections\n")
     assert {line.split()[0] for line in joins.splitlines()[1:]} == set(STRATEGIES)
     assert {line.split()[0] for line in bands.splitlines()[1:]} == set(BAND_STRATEGIES)
     assert bands.count("median error") == band_costs.N_STRATEGIES
+    assert {line.split()[0] for line in batches.splitlines()[1:]} == set(by_batch.NAMES)
     found = load(LocalFiles(tmp_path))
     assert found is not DEFAULT
     assert bool(np.all(found.terms.sum(axis=1) > 0))
     assert bool(np.all(found.bands.sum(axis=1) > 0))
+    assert bool(np.all(found.batches.sum(axis=1) > 0))
 
 
 @pytest.mark.slow
 def test_calibrating_without_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "QUICK", TINY)
     monkeypatch.setattr(band_calibration, "QUICK", TINY_BANDS)
+    monkeypatch.setattr(batch_calibration, "QUICK", TINY_BATCHES)
     found = calibrate(None, quick=True)
     assert found.joins.samples == 200
     assert found.bands.samples == 80
+    assert found.batches.samples == len(TINY_BATCHES) * len(batch_calibration.BATCHES) - 2  # some have too many pairs
 
 
 @pytest.mark.slow

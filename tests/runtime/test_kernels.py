@@ -14,6 +14,7 @@ import pytest
 import weir
 from tests.generators import START_US
 from tests.marks import few_are_quick
+from weir.families.query_parts import kernels_of
 from weir.index import jit, warm
 from weir.index.strategies import STRATEGIES
 from weir.index.warm import KINDS
@@ -27,13 +28,13 @@ WIDE = "SELECT * FROM r WHERE x > {k} AND y < 7 AND d BETWEEN 1 AND 40"
 WIDE_JOIN = "SELECT r.x, s.y FROM r JOIN s ON r.k = s.k WHERE r.x < {k} AND r.y > 0 AND s.y > 2 AND s.x < 90"
 MANY = "SELECT r.x, s.y FROM r, s, t WHERE r.k = s.k AND s.k = t.k AND r.x < {k} AND t.y > 1"
 NEEDED = {
-    "selections": ([SELECTION], {"grid"}),
-    "wide": ([WIDE], {"grid", "rtree"}),
+    "selections": ([SELECTION], {"grid", "sweep"}),
+    "wide": ([WIDE], {"grid", "rtree", "sweep"}),
     "joins": ([JOIN], {"joins", "pairs", "windows"}),
     "partial": ([WIDE_JOIN], {"joins", "pairs", "windows", "partial"}),
     "bands": ([BAND, DOUBLES], {"joins", "pairs", "windows", "bands", "partial"}),
-    "many": ([MANY], {"grid", "many"}),
-    "all": ([SELECTION, JOIN, BAND, MANY], {"grid", "joins", "pairs", "windows", "bands", "partial", "many"}),
+    "many": ([MANY], {"grid", "many", "sweep"}),
+    "all": ([SELECTION, JOIN, BAND, MANY], {"grid", "sweep", "joins", "pairs", "windows", "bands", "partial", "many"}),
 }
 ALONE = sorted(NEEDED.keys() - {"all", "selections", "joins"})  # what they need is part of what all need
 
@@ -148,4 +149,5 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatc
 
 
 def test_every_strategy_of_the_settings_is_a_kind() -> None:
-    assert set(STRATEGIES) <= set(KINDS)
+    for strategy in ("auto", *STRATEGIES):
+        assert kernels_of(strategy, None) <= set(KINDS)

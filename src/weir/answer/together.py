@@ -13,7 +13,8 @@ from weir.algebra.schema import Table
 from weir.answer.slot_values import Asked
 from weir.plan.cores import Cores
 from weir.plan.registration import Planned
-from weir.store.registry import GroupRef, Registry
+from weir.store.query_groups import GroupRef
+from weir.store.registry import Registry
 from weir.store.row_files import arrow_schema, arrow_type
 
 Ids = npt.NDArray[np.int64]

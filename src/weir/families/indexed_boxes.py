@@ -19,10 +19,11 @@ from weir.algebra.nodes import Expression
 from weir.boxes.bounds import Ints
 from weir.families.members import MadeBoxes
 from weir.families.recent import no_attributes_text, reached_text
-from weir.index.box_tables import BoxTable
+from weir.index.box_tables import BoxTable, Matches, OverBudget, Uint8s
 from weir.index.digests import Foreseen
+from weir.index.meeting.index_contract import Costs
 from weir.index.samples import BOXES_MIN, Sample
-from weir.index.strategies import STRATEGIES, Choosing, Strategy, choose
+from weir.index.strategies import STRATEGIES, Choosing, Strategy, Weighing, choose
 from weir.index.strings import StringDictionary
 from weir.values.codec import from_json, to_json
 
@@ -85,9 +86,18 @@ class IndexedBoxes:
             weights = np.bincount(table.constraint_attribute, minlength=len(attributes))
             sample = measure(attributes, dictionaries, weights)
         if strategy == "auto":
-            strategy = choose(table, n_slots, len(attributes), sample) if is_wide else "grid"
+            strategy = choose(table, n_slots, len(attributes), sample) if is_wide else "by-batch"
         index = STRATEGIES[strategy].build(table, n_slots, len(attributes), sample)
         return cls(strategy, [to_json(e) for e in attributes], dictionaries, index)
+
+    def search(
+        self, keys: Ints, muted: Uint8s, pairs_max: int, costs: Costs | None, steps: Sequence[Sequence[int]] = ()
+    ) -> Matches | OverBudget:
+        """The slots of each event; `costs` are those that were fitted on this machine."""
+        index = self.index
+        if costs is not None and isinstance(index, Weighing):
+            index = index.weighed(costs.batches)
+        return index.search(keys, muted, pairs_max, steps)
 
     def reached(self, names: Mapping[int, str]) -> str:
         """For `explain`: through which attributes queries are reached; `names` are those of the sources."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from weir.algebra.nodes import ColumnRef, Expression, Join, Project, Query, Scan, Select, walk
+from weir.index.strategies import MADE_OF
 
 WIDE = 3  # columns of one source from which on a predicate is about many attributes
 
@@ -43,9 +44,8 @@ def width_of(predicate: Expression | None) -> int:
 
 def kernels_of(strategy: str, predicate: Expression | None) -> frozenset[str]:
     """The kernels that boxes of a predicate are searched with; a tree is chosen only if it has many attributes."""
-    if strategy != "auto":
-        return frozenset({strategy})
-    return frozenset({"grid", "rtree"} if width_of(predicate) >= WIDE else {"grid"})
+    kinds = frozenset(MADE_OF.get("by-batch" if strategy == "auto" else strategy, (strategy,)))
+    return kinds | {"rtree"} if strategy == "auto" and width_of(predicate) >= WIDE else kinds
 
 
 def columns_of(query: Query) -> tuple[tuple[str, Expression], ...]:

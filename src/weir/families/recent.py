@@ -94,4 +94,9 @@ def reached_text(reached: Reached, attributes: Sequence[Expression], names: Mapp
     if len(reached.boxes) > _SHOWN:
         parts.append(f"{len(reached.boxes) - _SHOWN} others")
     how = f"measured over {reached.rows_measured:,} recent rows" if reached.rows_measured else "assumed from constants"
-    return f"{', '.join(parts) or 'none'}; {how}"
+    swept = ""
+    if reached.swept is not None:
+        number, rows = reached.swept
+        by = f"sorted by {expression_text(attributes[number], names)} and swept" if number >= 0 else "swept"
+        swept = f"; batches of about {rows:,} rows and more are {by}"
+    return f"{', '.join(parts) or 'none'}; {how}{swept}"

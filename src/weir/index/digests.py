@@ -61,6 +61,7 @@ class Reached(NamedTuple):
 
     boxes: tuple[tuple[tuple[int, ...], int], ...]  # (attributes, boxes), most boxes first
     rows_measured: int  # 0: chosen from constants alone
+    swept: tuple[int, int] | None = None  # large batches are swept by this attribute, from about so many rows on
 
     @classmethod
     def of(cls, attributes: Int64s, sizes: Int64s, rows_measured: int) -> Self:

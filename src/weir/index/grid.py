@@ -14,11 +14,12 @@ DESIGN.md sections 2 and 4; the contract (queries are stored, and probed with da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from weir.index import access, digests, layout, ranks
+from weir.index.access import Access, Estimates, Floats
 from weir.index.box_tables import BoxTable, Int32s, Int64s, Matches, OverBudget, Uint8s, check, check_events, frozen
 from weir.index.digests import Digest, Foreseen, Reached
 from weir.index.hit_pairs import Gathered, count_pairs, make_gathered, write_pairs
@@ -28,6 +29,33 @@ from weir.index.ranks import RankSpace, rank_bounds, rank_events, rank_rows
 from weir.index.samples import BOXES_MIN, ROWS_MIN, Sample
 
 _MATCHES_EXPECTED = 16  # matches an event for which the first output has room
+
+
+class Plan(NamedTuple):
+    """How the boxes of a table will be reached."""
+
+    table: BoxTable  # checked
+    space: RankSpace
+    lo: Int32s  # int32[c]: rank of each constraint's lo
+    hi: Int32s  # int32[c]
+    assumed: Floats  # float64[c]: selectivities as constants have it
+    known: Estimates  # as it is planned by: the same, or what rows say
+    chosen: Access
+    rows_measured: int
+
+    @classmethod
+    def of(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None) -> Plan:
+        table = check(table, n_slots, n_attributes)
+        space = ranks.build(table, n_attributes)
+        lo, hi = rank_bounds(space, table)
+        n_points = np.diff(space.point_offsets)
+        assumed = access.selectivities(table.constraint_attribute, lo, hi, n_points)
+        known = Estimates(assumed)
+        if sample is not None and sample.rows_count >= ROWS_MIN and len(table.slot_of_box) >= BOXES_MIN:
+            ranked = rank_rows(space, sample.keys)
+            known = access.measured(table, lo, hi, n_points, ranked, sample.measured, assumed)
+        chosen = access.choose_measured(table, lo, hi, n_points, assumed, known)
+        return cls(table, space, lo, hi, assumed, known, chosen, 0 if sample is None else sample.rows_count)
 
 
 class GridIndex:
@@ -49,20 +77,19 @@ class GridIndex:
 
     @classmethod
     def build(cls, table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> Self:
-        table = check(table, n_slots, n_attributes)
-        space = ranks.build(table, n_attributes)
-        lo, hi = rank_bounds(space, table)
-        n_points = np.diff(space.point_offsets)
-        assumed = access.selectivities(table.constraint_attribute, lo, hi, n_points)
-        known = access.Estimates(assumed)
-        if sample is not None and sample.rows_count >= ROWS_MIN and len(table.slot_of_box) >= BOXES_MIN:
-            ranked = rank_rows(space, sample.keys)
-            known = access.measured(table, lo, hi, n_points, ranked, sample.measured, assumed)
-        chosen = access.choose_measured(table, lo, hi, n_points, assumed, known)
-        made = layout.build(table, lo, hi, n_points, known, chosen)
-        digest = digests.draw(table, assumed, chosen.constraint, 0 if sample is None else sample.rows_count)
-        slots = table.slot_of_box
-        return cls(space, made, digest, n_slots, n_attributes, bool(np.any(slots[1:] == slots[:-1])))
+        return cls.planned(Plan.of(table, n_slots, n_attributes, sample), n_slots, n_attributes)
+
+    @classmethod
+    def planned(cls, plan: Plan, n_slots: int, n_attributes: int) -> Self:
+        n_points = np.diff(plan.space.point_offsets)
+        made = layout.build(plan.table, plan.lo, plan.hi, n_points, plan.known, plan.chosen)
+        digest = digests.draw(plan.table, plan.assumed, plan.chosen.constraint, plan.rows_measured)
+        slots = plan.table.slot_of_box
+        return cls(plan.space, made, digest, n_slots, n_attributes, bool(np.any(slots[1:] == slots[:-1])))
+
+    @property
+    def probes_count(self) -> int:
+        return len(self._layout.probes)
 
     def arrays(self) -> dict[str, np.ndarray]:
         found = {f"space_{name}": array for name, array in self._space._asdict().items()}

@@ -15,11 +15,14 @@ import numpy as np
 
 from weir.index import access, ranks
 from weir.index.box_tables import BoxTable, Int64s, Matches, OverBudget, Uint8s, check
+from weir.index.by_batch import ByBatchIndex
 from weir.index.digests import Foreseen, Reached
 from weir.index.grid import GridIndex
+from weir.index.histograms import Floats
 from weir.index.predicate import PredicateIndex
 from weir.index.samples import ROWS_MIN, Sample
 from weir.index.scan import ScanIndex
+from weir.index.sweep import SweepIndex
 from weir.index.trees.grid_file import GridFileIndex
 from weir.index.trees.rtree import TreeIndex
 from weir.index.trees.tiling import expected_tiles
@@ -70,6 +73,15 @@ class Choosing(Protocol):
         ...
 
 
+@runtime_checkable
+class Weighing(Protocol):
+    """An index that chooses between ways to search a batch, by weights of what either costs."""
+
+    def weighed(self, weights: Floats) -> Strategy:
+        """The same index with other weights."""
+        ...
+
+
 TREE_LEAF_NS, GRID_CANDIDATE_NS, GRID_PROBE_NS = 90.0, 4.0, 30.0  # what an event spends on one of them
 _BOXES_MIN = 4_096  # boxes from which on a tree may pay
 _CLEARLY = 2.0
@@ -77,14 +89,14 @@ _FILLED = 0.25  # share of a tree's bounds that boxes must constrain, so that it
 
 
 def choose(table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | None = None) -> str:
-    """The strategy that is expected to cost an event least: grid, or rtree if no two attributes are selective.
+    """The strategy that is expected to cost an event least: by-batch, or rtree if no two attributes are selective.
 
     What is selective is measured over the sample's rows, if there is one.
     """
     n = len(table.slot_of_box)
     dims = min(n_attributes, DIMS_MAX)
     if n < _BOXES_MIN or len(table.constraint_attribute) < _FILLED * n * dims:
-        return "grid"
+        return "by-batch"
     table = check(table, n_slots, n_attributes)
     space = ranks.build(table, n_attributes)
     lo, hi = ranks.rank_bounds(space, table)
@@ -100,13 +112,16 @@ def choose(table: BoxTable, n_slots: int, n_attributes: int, sample: Sample | No
     by_grid = GRID_PROBE_NS * len(reached.signatures) + GRID_CANDIDATE_NS * candidates
     width = 1.0 - np.bincount(table.constraint_attribute, weights=1.0 - share, minlength=n_attributes) / n
     by_tree = TREE_LEAF_NS * expected_tiles(np.sort(width)[:dims], n)
-    return "rtree" if _CLEARLY * by_tree < by_grid else "grid"
+    return "rtree" if _CLEARLY * by_tree < by_grid else "by-batch"
 
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "grid": GridIndex,
     "predicate": PredicateIndex,
     "scan": ScanIndex,
+    "sweep": SweepIndex,
+    "by-batch": ByBatchIndex,
     "rtree": TreeIndex,
     "grid-file": GridFileIndex,
 }
+MADE_OF = {"by-batch": ("grid", "sweep")}  # a strategy that has no kernels of its own, and those whose it uses

@@ -34,7 +34,7 @@ from weir.index import strings
 from weir.index.bands import band_strategies
 from weir.index.bands.band_index import BandIndex
 from weir.index.bands.spread import spread
-from weir.index.box_tables import BoxTable, Matches, Uint8s, read_only
+from weir.index.box_tables import BoxTable, Matches, Uint8s, check, frozen, read_only
 from weir.index.histograms import Floats
 from weir.index.jit import cache_folder, config
 from weir.index.joining.pairs import match_pairs
@@ -58,7 +58,8 @@ from weir.index.meeting.partner_runs import cut, make_run
 from weir.index.meeting.partners import build_partners, locate
 from weir.index.meeting.planes import Plane
 from weir.index.samples import Sample
-from weir.index.strategies import STRATEGIES, Choosing
+from weir.index.strategies import MADE_OF, STRATEGIES, Choosing
+from weir.index.sweep import candidates_of, lay_out
 from weir.index.trees.grid_file import GridFileIndex
 from weir.index.trees.partial_index import PartialIndex
 from weir.index.trees.rtree import TreeIndex
@@ -193,6 +194,14 @@ def _warm_selections(strategy: str) -> Callable[[], None]:
         _warm_strings()
 
     return warm_strategy
+
+
+def _warm_sweep() -> None:
+    """Search by a sweep, and ask how many candidates events have, as is done before it is chosen."""
+    _warm_selections("sweep")()
+    table, keys = _sample()
+    swept = lay_out(check(table, _BOXES, len(keys)), len(keys) - 1)
+    candidates_of(frozen(swept), read_only(keys))
 
 
 def _warm_strings() -> None:
@@ -368,7 +377,8 @@ KINDS: dict[str, Callable[[], None]] = {
     "windows": _warm_windows,
     "bands": _warm_bands,
     "pairs": _warm_pairs,
-    **{name: _warm_selections(name) for name in STRATEGIES},
+    **{name: _warm_selections(name) for name in STRATEGIES if name not in MADE_OF},
+    "sweep": _warm_sweep,
     "partial": _warm_partial,
     "many": _warm_many,
 }

@@ -2,11 +2,12 @@
 
 Every strategy is run over a grid of synthetic workloads, with its cycles counted event by event, and the weights of
 `weir.index.joins.join_costs` are fitted to them (`weir.runtime.fits`); those of band joins likewise, over workloads of
-their own (`weir.runtime.band_calibration`). A fit is kept in a weir's cache with what it depends on: the sources of the
-kernels, the processor and NumPy's major version. One that is damaged, or that another machine or other sources made, is
-ignored, and the weights that come with Weir are used instead; so a wrong cache costs time and never a result.
+their own (`weir.runtime.band_calibration`), and those of selections for whole batches
+(`weir.runtime.batch_calibration`). A fit is kept in a weir's cache with what it depends on: the sources of the kernels,
+the processor and NumPy's major version. One that is damaged, or that another machine or other sources made, is ignored,
+and the weights that come with Weir are used instead; so a wrong cache costs time and never a result.
 
-Cost: about half a minute, a few seconds with `quick`. Calibrate on an idle machine: other programs would take the
+Cost: one to two minutes, some seconds with `quick`. Calibrate on an idle machine: other programs would take the
 processor's caches from the kernels.
 """
 
@@ -39,14 +40,14 @@ from weir.index.joins.join_strategies import NAMES
 from weir.index.meeting.index_contract import Costs, Meeting, Tuning, plain_meeting
 from weir.index.meeting.instructions import cycles as cycle_counter
 from weir.index.meeting.planes import Plane, check
-from weir.runtime import band_calibration
+from weir.runtime import band_calibration, batch_calibration
 from weir.runtime.fits import Bools, Fit, fit_each, least_squares, shown_columns
 from weir.runtime.measuring import REPEATS, measured, run_ends, terms_in_estimates
 from weir.store import caches
 from weir.store.files import Files, open_files
 
 KIND = "costs"  # of the cache document
-VERSION = 2  # of its content; version 1 has no band joins, so their weights are then those that come with Weir
+VERSION = 3  # of its content; 1 has no band joins, 2 no selections: their weights are then those that come with Weir
 
 
 class JoinWorkload(NamedTuple):
@@ -66,14 +67,17 @@ class Calibration(NamedTuple):
 
     joins: Fit
     bands: Fit
+    batches: Fit
 
     @property
     def costs(self) -> Costs:
-        return make_costs(self.joins.terms, self.bands.terms)
+        return make_costs(self.joins.terms, self.bands.terms, self.batches.terms)
 
     def table(self) -> str:
         """All weights as text."""
-        return f"{self.joins.table()}\n\nband joins\n{self.bands.table()}"
+        return (
+            f"{self.joins.table()}\n\nband joins\n{self.bands.table()}\n\nbatches of selections\n{self.batches.table()}"
+        )
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +96,9 @@ def main(location: str, quick: bool = False, progress: Callable[[str], None] | N
 def calibrate(progress: Callable[[str], None] | None = None, *, quick: bool = False) -> Calibration:
     """Run every strategy over the grids of workloads and fit its weights."""
     values, ns = measure(QUICK if quick else FULL, 100 if quick else 200, progress)
-    return Calibration(fit_terms(values, ns), calibrate_bands(progress, quick=quick))
+    shapes = batch_calibration.QUICK if quick else batch_calibration.FULL
+    batches = batch_calibration.calibrate(shapes, progress=progress)
+    return Calibration(fit_terms(values, ns), calibrate_bands(progress, quick=quick), batches)
 
 
 def calibrate_bands(progress: Callable[[str], None] | None = None, *, quick: bool = False) -> Fit:
@@ -112,16 +118,15 @@ def store(files: Files, found: Calibration) -> None:
     document = {
         **_dependencies(),
         "version": VERSION,
-        "terms": found.joins.terms.tolist(),
-        "samples": found.joins.samples,
-        "errors": found.joins.errors.tolist(),
-        "bands": {
-            "terms": found.bands.terms.tolist(),
-            "samples": found.bands.samples,
-            "errors": found.bands.errors.tolist(),
-        },
+        **_written(found.joins),
+        "bands": _written(found.bands),
+        "batches": _written(found.batches),
     }
     caches.save(files, KIND, int(time.time()), [json.dumps(document).encode()], ".json")
+
+
+def _written(fit: Fit) -> dict[str, object]:
+    return {"terms": fit.terms.tolist(), "samples": fit.samples, "errors": fit.errors.tolist()}
 
 
 def load(files: Files) -> Costs:
@@ -142,13 +147,14 @@ def _believed(parts: Sequence[bytes]) -> Costs | None:
             return None
         terms = np.array(document["terms"], dtype=np.float64)
         bands = np.array(document["bands"]["terms"], dtype=np.float64) if version > 1 else DEFAULT.bands
+        batches = np.array(document["batches"]["terms"], dtype=np.float64) if version > 2 else DEFAULT.batches
     except (ValueError, TypeError, LookupError, AttributeError):  # whole, but not one of ours
         return None
     usable = all(
         table.shape == known.shape and bool(np.all(np.isfinite(table) & (table >= 0)))
-        for table, known in zip((terms, bands), DEFAULT, strict=True)
+        for table, known in zip((terms, bands, batches), DEFAULT, strict=True)
     )
-    return make_costs(terms, bands) if usable else None
+    return make_costs(terms, bands, batches) if usable else None
 
 
 def _dependencies() -> dict[str, str]:

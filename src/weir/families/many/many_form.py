@@ -67,7 +67,8 @@ class ManyQueries(QueriesOf[ManySegment]):
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
         pools = {s: self._pool(rows) for s, rows in enumerate(asked.partners) if s != asked.side}
         events = EventRows(*asked.events)
-        found = self.segment.match(asked.side, events, pools, asked.muted, asked.left(), asked.lifetimes)
+        muted, costs = asked.muted, asked.tuning.costs
+        found = self.segment.match(asked.side, events, pools, muted, asked.left(), asked.lifetimes, costs)
         yield found if isinstance(found, OverBudget) else Results(*found)
 
     def _pool(self, rows: Sequence[ManyRows]) -> Pool:

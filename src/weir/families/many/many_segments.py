@@ -43,6 +43,7 @@ from weir.families.query_parts import WIDE, width_of
 from weir.families.recent import Recent, sample_of
 from weir.index.box_tables import OverBudget, Uint8s
 from weir.index.digests import Foreseen
+from weir.index.meeting.index_contract import Costs
 from weir.index.samples import Sample
 from weir.index.strings import StringDictionary
 from weir.store.lifetimes import Lifetimes
@@ -161,6 +162,7 @@ class ManySegment:
         muted: Uint8s,
         pairs_max: int,
         lifetimes: Sequence[Lifetimes | None] = (),
+        costs: Costs | None = None,
     ) -> JoinMatches | OverBudget:
         """The results of new rows of `side` with kept rows, except those of muted slots; only counts if too many.
 
@@ -190,7 +192,8 @@ class ManySegment:
                 places = _met(places, rows, lifetimes)
                 stepped, steps = self._stepwise(side, places)
                 for begin in range(0, len(places[side]), step):
-                    self._add(result, side, rows, tuple(at[begin : begin + step] for at in stepped), steps, muted)
+                    some = tuple(at[begin : begin + step] for at in stepped)
+                    self._add(result, side, rows, some, steps, muted, costs)
         except TooManyError:
             # All queries share the join, so none of them is lighter than another: all that are not muted are over.
             result.count(np.where(muted == 0, pairs_max + 1, 0), is_shared=True)
@@ -221,9 +224,10 @@ class ManySegment:
         places: Places,
         steps: Sequence[Sequence[int]],
         muted: Uint8s,
+        costs: Costs | None,
     ) -> None:
         """Find the queries of these combinations."""
-        found = self.boxes.index.search(self._keys(rows, places), muted, result.left, steps)
+        found = self.boxes.search(self._keys(rows, places), muted, result.left, costs, steps)
         if isinstance(found, OverBudget):
             result.count(found.counts)
             return

@@ -75,7 +75,7 @@ class SelectionQueries(QueriesOf[Segment]):
     needs = (Needs(),)
 
     def match(self, asked: Encounter) -> Iterator[Results | OverBudget]:
-        found = self.segment.match(asked.events.table, asked.muted, asked.left())
+        found = self.segment.match(asked.events.table, asked.muted, asked.left(), asked.tuning.costs)
         if isinstance(found, OverBudget):
             yield found
         else:

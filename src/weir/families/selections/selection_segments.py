@@ -31,6 +31,7 @@ from weir.families.query_parts import WIDE, parts_of, width_of
 from weir.families.recent import Recent, sample_of
 from weir.index.box_tables import Matches, OverBudget
 from weir.index.digests import Foreseen
+from weir.index.meeting.index_contract import Costs
 from weir.values.evaluate import evaluate
 
 KEYS_BYTES_MAX = 256 << 20  # keys of events that are held at a time
@@ -88,17 +89,18 @@ class Segment:
         """The segment that `arrays` and `meta` describe; nothing is copied."""
         return cls(meta["stream"], arrays["ids"], IndexedBoxes.from_arrays(arrays, meta))
 
-    def match(self, rows: pa.Table, muted: np.ndarray, pairs_max: int) -> Matches | OverBudget:
+    def match(
+        self, rows: pa.Table, muted: np.ndarray, pairs_max: int, costs: Costs | None = None
+    ) -> Matches | OverBudget:
         """The slots that each row matches, except muted ones; counts by slot if there are more than `pairs_max`."""
         events_max = max(1, KEYS_BYTES_MAX // (8 * max(1, len(self.boxes.written))))
         if rows.num_rows <= events_max:
-            found: Matches | OverBudget = self.boxes.index.search(self._keys(rows), muted, pairs_max)
-            return found
+            return self.boxes.search(self._keys(rows), muted, pairs_max, costs)
         pieces: list[Matches] = []
         counts: Ints | None = None
         left = pairs_max
         for begin in range(0, rows.num_rows, events_max):
-            piece = self.boxes.index.search(self._keys(rows.slice(begin, events_max)), muted, max(left, 0))
+            piece = self.boxes.search(self._keys(rows.slice(begin, events_max)), muted, max(left, 0), costs)
             if counts is None and isinstance(piece, Matches) and len(piece.slots) <= left:
                 left -= len(piece.slots)
                 pieces.append(piece)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from weir.index import by_batch
 from weir.index.bands import band_strategies
 from weir.index.bands.band_index import BandIndex
 from weir.index.box_tables import read_only
@@ -27,9 +28,17 @@ WINDOW_STRATEGIES = tuple(f"window {name}" for name in window_strategies.NAMES)
 STRATEGIES = (*SELECT_STRATEGIES, *BAND_STRATEGIES, *WINDOW_STRATEGIES)  # by which events are counted
 
 
-def make_costs(terms: npt.ArrayLike, bands: npt.ArrayLike = band_strategies.WEIGHTS) -> Costs:
+def make_costs(
+    terms: npt.ArrayLike,
+    bands: npt.ArrayLike = band_strategies.WEIGHTS,
+    batches: npt.ArrayLike = by_batch.WEIGHTS,
+) -> Costs:
     """Costs whose arrays have the layout that kernels are compiled for."""
-    return Costs(_weights(terms, join_strategies.WEIGHTS), _weights(bands, band_strategies.WEIGHTS))
+    return Costs(
+        _weights(terms, join_strategies.WEIGHTS),
+        _weights(bands, band_strategies.WEIGHTS),
+        _weights(batches, by_batch.WEIGHTS),
+    )
 
 
 def _weights(terms: npt.ArrayLike, known: Floats) -> Floats:

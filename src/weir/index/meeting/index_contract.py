@@ -105,6 +105,7 @@ class Costs(NamedTuple):
 
     terms: Floats  # float64[strategy, term]: of select joins, ns for one unit of the term (`weir.index.joins`)
     bands: Floats  # the same of band joins, whose strategies and terms are others (`weir.index.bands`)
+    batches: Floats  # the same of selections, for whole batches (`weir.index.by_batch`)
 
 
 class Tuning(NamedTuple):
