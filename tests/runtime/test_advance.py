@@ -147,7 +147,7 @@ def test_a_stream_without_rows_has_windows_that_move(tmp_path: Path) -> None:
     direct.batch({})
     assert query.fetch().num_rows == 0
     token = query.token()
-    assert token == f"0:{1_000 * SECOND}"
+    assert token == f"0:{1_000 * SECOND}:{query.id}"
     w.push("trade", trades(985 * SECOND, 995 * SECOND, 399 * SECOND))  # the last is below now − keep
     direct.batch({})
     assert query.fetch()["a"].to_pylist() == [1]

@@ -261,7 +261,7 @@ def test_names_are_what_a_dict_would_have(files: Files, monkeypatch: pytest.Monk
     twin = history(files, seed, 60)
     cached = opened(files)
     expect(cached, twin)
-    assert any(entry.path.startswith("cache/labels-") for entry in files.list("cache"))
+    assert any(entry.path.startswith("cache/folded/labels-") for entry in files.list("cache"))
     ids = np.arange(cached.registry.queries)
     found = [cached.label_of(id) for id in ids.tolist()], cached.names_of(ids).to_pylist(), cached.groups()
     for entry in list(files.list("cache")):
@@ -275,7 +275,7 @@ def test_names_are_what_a_dict_would_have(files: Files, monkeypatch: pytest.Monk
 def test_a_damaged_cache_changes_nothing(files: Files, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     monkeypatch.setattr(labels_module, "CACHE_EVERY", 5)
     twin = history(files, 3, 30)
-    for entry in [e for e in files.list("cache") if e.path.startswith("cache/labels-")]:
+    for entry in [e for e in files.list("cache") if e.path.startswith("cache/folded/labels-")]:
         data = files.read(entry.path) or b""
         files.delete(entry.path)
         middle = len(data) // 2

@@ -108,6 +108,9 @@ class ShakyFiles:
         self.world.tick()
         return self.inner.local_path(path)
 
+    def has_copy(self, path: str) -> bool:
+        return self.inner.has_copy(path)
+
 
 # ── Spark's part ───────────────────────────────────────────────────────────────────────────────────
 
