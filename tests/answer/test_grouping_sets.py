@@ -112,6 +112,8 @@ def test_without_rows_there_are_no_groups_as_in_spark(w: weir.Weir) -> None:
             "SELECT 1 FROM t GROUP BY CUBE(a, b, c, x, ts, a+1, a+2, a+3, a+4, a+5, a+6, a+7, a+8)",
             "more than 4,096 sets",
         ),
+        ("SELECT a FROM t GROUP BY CUBE(a, ())", "CUBE has an empty set"),
+        ("SELECT a FROM t GROUP BY GROUPING SETS (a, ROLLUP((), a))", "ROLLUP has an empty"),
     ],
 )
 def test_what_is_refused(w: weir.Weir, sql: str, message: str) -> None:

@@ -102,6 +102,8 @@ def _sets(expressions: Expressions, item: exp.Expr) -> list[_Set]:
     parts = [_together(part) for part in item.expressions]
     if not parts:
         raise expressions.fail(f"{type(item).__name__.upper()} has no keys", item, "list some")
+    if not all(parts):
+        raise expressions.fail(f"{type(item).__name__.upper()} has an empty set", item, "leave () out")
     if isinstance(item, exp.Rollup):
         return [_flat(parts[:count]) for count in range(len(parts), -1, -1)]
     if 2 ** len(parts) > SETS_MAX:
