@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -230,3 +231,30 @@ def test_lists_of_ids() -> None:
     assert pieces(range(5), 2) == [range(2), range(2, 5)]
     assert pieces([], 3) == []
     assert pieces([1, 2], 9) == [[1], [2]]
+
+
+def test_another_weir_at_the_same_place_is_read_itself(tmp_path: Path) -> None:
+    for price in (1.0, 2.0):  # this process has read the first one
+        world = World(tmp_path / "weir")
+        query = world.weir.register(f"SELECT price FROM trade {MINUTE}")
+        ts = pa.array([5 * SECOND], pa.timestamp("us", "UTC"))
+        world.direct.batch({"trade": pa.table({"name": ["a"], "price": [price], "ts": ts})})
+        content = content_of({"path": world.weir.files.location, "query": str(query.id)})
+        found = pa.concat_tables([table for part in content.parts() for table in content.read(part)])
+        assert found.column("price").to_pylist() == [price]
+        shutil.rmtree(tmp_path / "weir")
+
+
+def test_matches_of_a_stream_that_was_dropped_are_gone(world: World) -> None:
+    queries = [world.weir.register(f"SELECT name FROM {name} {MINUTE}") for name in ("trade", "quote")]
+    for _ in range(3):
+        world.batch()
+    folder = world.folder
+    matches = Matches.of(folder, tuple(q.id for q in queries), folder.newest())
+    before = [table for part in matches.parts() for table in matches.read(part)]
+    assert {query for table in before for query in table["query"].to_pylist()} == {q.id for q in queries}
+    queries[1].drop()
+    world.weir.drop_stream("quote")
+    after = [table for part in matches.parts() for table in matches.read(part)]
+    assert {query for table in after for query in table["query"].to_pylist()} == {queries[0].id}
+    assert all(table["time"].null_count == 0 for table in after)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from weir.algebra.nodes import Bound, Literal, Param, Scan, Window
 from weir.algebra.schema import Stream, is_changes
 from weir.store.files import Files
-from weir.store.lifetimes import Lifetimes, read_lifetimes
+from weir.store.lifetimes import Lifetimes, lifetimes_of
 from weir.store.maintained import FROM, NEVER, SLOT, TO
 from weir.store.row_files import read_table, times_us
 from weir.store.row_places import RowPlaces
@@ -144,7 +144,7 @@ def shown_now(found: pa.Table, sources: Sources, constants: Constants, moment: M
 def _lifetimes(moment: Moment, stream: Stream) -> Lifetimes:
     path = moment.places[stream.name].lifetimes
     assert path is not None, "a result has a version, so the table has changes"
-    return read_lifetimes(moment.files, path)
+    return lifetimes_of(moment.files, path)
 
 
 def _places_from_last(moment: Moment, stream: Stream, rows: Longs) -> Longs:

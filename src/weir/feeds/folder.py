@@ -118,10 +118,18 @@ class Folder:
         return numbers[-2] if len(numbers) > 1 else 0
 
 
-@lru_cache(maxsize=8)
+_opened = lru_cache(maxsize=8)(Folder)
+
+
 def open_folder(location: str) -> Folder:
-    """The folder at a place, opened once in a process: workers of Spark run many tasks."""
-    return Folder(location)
+    """The folder at a place, opened once in a process, for workers of Spark run many tasks; and once more if it is
+    another weir by now.
+    """
+    folder = _opened(location)
+    if identity(folder.files, create=False) == folder.identity:
+        return folder
+    _opened.cache_clear()
+    return _opened(location)
 
 
 def ids_of(text: str) -> tuple[int, ...]:

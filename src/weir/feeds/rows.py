@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from weir.store.matches import CHANNEL
 from weir.store.row_files import arrow_schema, read_table
 from weir.store.row_places import RowPlaces
 from weir.store.state import State
-from weir.store.table_history import lifetimes_file, paths_of
+from weir.store.table_history import history_of, paths_of
 
 NO_ROWS = np.empty(0, np.int64)
 ROW_REF = pa.struct([pa.field("stream", pa.string()), pa.field("row", pa.int64())])
@@ -98,6 +98,7 @@ class Matches:
     """The matches of some queries with their rows, or those of all queries without."""
 
     location: str
+    streams: Mapping[str, Stream]  # of the channels, and the changes of their tables; one may be dropped by now
     ids: tuple[int, ...]  # none: of all
     channels: frozenset[str]  # none: all
     seen: Place
@@ -111,8 +112,9 @@ class Matches:
         streams = _streams_in(folder, channels)
         fields = [*COLUMNS.items()]
         for (name, _), column in structs_of(streams, channels, COLUMNS).items():
-            fields.append((column, pa.struct(list(arrow_schema(streams[name].columns)))))
-        return cls(folder.files.location, ids, channels, seen, pa.schema(fields))
+            own = RowPlaces(streams[name], (), NO_ROWS, NO_ROWS).columns
+            fields.append((column, pa.struct(list(arrow_schema(own)))))
+        return cls(folder.files.location, streams, ids, channels, seen, pa.schema(fields))
 
     def parts(self) -> Sequence[Sequence[tuple[int, str]]]:
         return self.steps(START, self.seen)
@@ -125,7 +127,7 @@ class Matches:
     def _files(self, state: State, folder: Folder, after: Place, upto: Place) -> list[tuple[int, str]]:
         # A batch has its matches for as long as one of its rows is kept.
         known = {n.lower() for n in folder.catalog_log.read().streams}
-        names = _streams_in(folder, self.channels) if self.channels else upto.rows
+        names = self.streams if self.channels else upto.rows
         require_kept(state, [name for name in names if name.lower() in known], after, upto)
         return [(batch, file.path) for batch, file in state.match_files(after.batch + 1, upto.batch)]
 
@@ -133,33 +135,36 @@ class Matches:
         folder = open_folder(self.location)
         folder.registry.refresh()
         owners = Owners.of(folder.registry.groups())
-        structs = structs_of(_streams_in(folder, self.channels), self.channels, COLUMNS)
+        structs = structs_of(self.streams, self.channels, COLUMNS)
+        nowhere = {name: RowPlaces(stream, (), NO_ROWS, NO_ROWS) for name, stream in self.streams.items()}
         for batch, path in part:
             places = folder.read(batch, places_at, folder, batch)
             opened: dict[str, pa.Table] = {}
             for block in blocks(folder.files, path):
                 wanted = self._wanted(block, owners, places)
                 if wanted is not None:
-                    rows = with_rows(folder.files, wanted, owners, places, structs, opened)
+                    rows = with_rows(folder.files, wanted, owners, nowhere | places, structs, opened)
                     rows = rows.append_column("batch", pa.repeat(batch, rows.num_rows))
                     yield pa.Table.from_batches([rows]).select(self.schema.names)
 
     def _wanted(self, block: Block, owners: Owners, places: dict[str, RowPlaces]) -> Block | None:
-        """The matches of the queries that were asked for; those of a stream that was dropped are gone."""
+        """The matches of the queries that were asked for; those of a stream that was dropped, or of an event that has
+        expired, are gone.
+        """
         if any(name not in places for name, _ in block.sides):
             return None
-        if not self.ids:
-            return block
-        asked = np.isin(owners.split(block.cores)[0], np.array(self.ids))
+        asked = places[block.stream].has(block.rows)
+        if self.ids:
+            asked &= np.isin(owners.split(block.cores)[0], np.array(self.ids))
         return block.where(asked) if asked.any() else None
 
 
-def _streams_in(folder: Folder, channels: Iterable[str]) -> dict[str, RowPlaces]:
+def _streams_in(folder: Folder, channels: Iterable[str]) -> dict[str, Stream]:
     """The streams of channels, and the changes of their tables, by name in the order of names."""
     catalog = folder.catalog_log.read()
     fed = {s.name: s for s in (*catalog.streams.values(), *(t.changes for t in catalog.tables.values()))}
     names = {name for channel in channels for name in channel.split(CHANNEL)}
-    return {name: RowPlaces(fed[name], (), NO_ROWS, NO_ROWS) for name in sorted(names)}
+    return {name: fed[name] for name in sorted(names)}
 
 
 def places_at(state: State, folder: Folder, batch: int) -> dict[str, RowPlaces]:
@@ -172,6 +177,6 @@ def places_at(state: State, folder: Folder, batch: int) -> dict[str, RowPlaces]:
     for table in catalog.tables.values():
         paths = paths_of(table, state, batch)
         if paths:
-            lifetimes = lifetimes_file(folder.files, table, paths)
+            lifetimes = history_of(folder.files, table, paths).lifetimes  # not the job's file, which may go
             found[table.changes.name] = replace(found[table.changes.name], lifetimes=lifetimes)
     return found

@@ -50,6 +50,11 @@ _GROW = {
 }
 
 
+def _require_time(time: int) -> None:
+    if time >= layout.COUNTED:
+        raise ValueError(f"operators: times are below {layout.COUNTED:,}; got {time:,}")
+
+
 class Counters(NamedTuple):
     """What has been counted since the beginning; none depends on the machine."""
 
@@ -94,12 +99,15 @@ class Execution:
             raise ValueError(f"operators: rows need {widest} attributes; got {values.shape[1]}")
         if len(at) and (at[0] < self.now or bool(np.any(at[1:] < at[:-1]))):
             raise ValueError(f"operators: time never goes back; it is {self.now} and tuples come from {at.min()} on")
+        if len(at):
+            _require_time(int(at[-1]))
         self._run(at, source, sign, values, _LONG_AGO)
 
     def advance(self, time: int) -> None:
         """Let time pass without a tuple."""
         if time < self.now:
             raise ValueError(f"operators: time never goes back; it is {self.now}, got {time}")
+        _require_time(time)
         none = np.zeros(0, np.int64)
         self._run(none, none, none, np.zeros((0, self.physical.width), np.int64), time)
 

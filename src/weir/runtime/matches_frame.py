@@ -34,7 +34,7 @@ from weir.algebra.schema import ENDLESS_US, Stream, called
 from weir.runtime.loop import Context
 from weir.store.files import Files, open_files
 from weir.store.ledger import Done
-from weir.store.lifetimes import read_lifetimes
+from weir.store.lifetimes import lifetimes_of
 from weir.store.matches import CHANNEL, channels_of, read_matches
 from weir.store.query_groups import GroupRef
 from weir.store.row_files import arrow_schema, times_us
@@ -231,7 +231,7 @@ def _times(rows: pa.Table, stream: Stream) -> pa.Array:
 def _met(files: Files, block: Block, places: Mapping[str, RowPlaces], taken: Sequence[pa.Table]) -> np.ndarray | None:
     """In which matches rows of streams meet versions of tables, as far as the batch knows; None: in all."""
     sides = [(places[name], rows) for name, rows in block.sides]
-    dated = [(read_lifetimes(files, of.lifetimes), rows) for of, rows in sides if of.lifetimes is not None]
+    dated = [(lifetimes_of(files, of.lifetimes), rows) for of, rows in sides if of.lifetimes is not None]
     if not dated:
         return None
     of_streams = [(of, table) for (of, _), table in zip(sides, taken, strict=True) if of.lifetimes is None]

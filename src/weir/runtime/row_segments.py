@@ -18,7 +18,6 @@ left are deleted, and so are the tiers of families that have no query any more.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,7 +26,6 @@ import numpy as np
 from weir.algebra.schema import Catalog, Stream, called, is_changes
 from weir.families.contract import Needs
 from weir.families.forms import form_named
-from weir.index.jit import source_hash
 from weir.runtime.calibration import load
 from weir.runtime.loose_rows import LooseRows, RowsFile, partner_rows
 from weir.runtime.query_segments import FamilyRef
@@ -115,7 +113,6 @@ class PartnerSegments:
         self._tiers: dict[str, list[_Tier]] = {}  # by folder
         self._lifetimes_of: dict[str, str] = {}  # by the name of a table's changes: the newest file
         self._swept = False
-        self._engine = source_hash()  # part of every name: what another version laid out is never read
         self.costs = load(files)  # the weights by which strategies are chosen
 
     def retain(self, families: Iterable[FamilyRef]) -> None:
@@ -186,7 +183,6 @@ class PartnerSegments:
         """The tiers of one side over all rows that are kept."""
         folder = _folder(of, side)
         asked = frozenset(_asked(of.needs[side]))
-        digest = hashlib.sha256(f"{self._engine} {sorted(asked)}".encode()).hexdigest()[:12]
         before = self._tiers.get(folder, [])
         kept: list[_Tier] = []
         found: list[RowsFile] = []
@@ -198,7 +194,7 @@ class PartnerSegments:
                     kept.append(replace(tier, path="", has=frozenset()))
                     found.append(of_rows)
                     continue
-                path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{digest}{SUFFIX}"
+                path = f"{folder}/{tier.first:012d}-{tier.last:012d}-{unique()}{SUFFIX}"
                 self._build(path, of, side, stream, of_rows)
                 tier = replace(tier, path=path, has=asked)
             kept.append(tier)

@@ -69,3 +69,8 @@ def read_lifetimes(files: Files, path: str) -> Lifetimes:
     """The lifetimes of a cache file, mapped."""
     arrays, meta = read_arrays(files, path)
     return Lifetimes(arrays["since"], arrays["until"], meta["is_retroactive"])
+
+
+def lifetimes_of(files: Files, said: str | Lifetimes) -> Lifetimes:
+    """Lifetimes that are there, or those of a cache file."""
+    return read_lifetimes(files, said) if isinstance(said, str) else said

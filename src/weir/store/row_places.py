@@ -11,6 +11,7 @@ import pyarrow as pa
 from weir.algebra.schema import CHANGE_DELETES, CHANGE_TIME, Column, Stream
 from weir.store.ascending import numbered
 from weir.store.files import Files
+from weir.store.lifetimes import Lifetimes
 from weir.store.row_files import arrow_schema, read_table
 
 
@@ -23,7 +24,7 @@ class RowPlaces:
     first_rows: np.ndarray  # int64[files]
     end_rows: np.ndarray  # int64[files]
     new_from: int = 0  # the first row of the batch, or where it would be
-    lifetimes: str | None = None  # of a table's changes: the file that says how long each holds, as of the batch
+    lifetimes: str | Lifetimes | None = None  # of a table's changes: how long each holds as of the batch, or the file
 
     @property
     def columns(self) -> list[Column]:
@@ -34,6 +35,12 @@ class RowPlaces:
     def has_new(self) -> bool:
         """Whether the batch brought rows."""
         return bool(len(self.end_rows)) and int(self.end_rows[-1]) > self.new_from
+
+    def has(self, rows: np.ndarray) -> np.ndarray:
+        """Which of these rows are there."""
+        at = np.searchsorted(self.first_rows, rows, side="right") - 1
+        found: np.ndarray = rows < np.append(self.end_rows, -1)[at]  # before the first file: the −1
+        return found
 
     def ids(self, first: int = 0) -> np.ndarray:
         """The rows that are there, from an id on, ascending."""

@@ -39,6 +39,7 @@ from weir.store.row_files import arrow_type
 from weir.values.codec import canonical
 from weir.values.evaluate import evaluate
 
+DICTIONARIES_MAX = 4  # of query segments, for each column of strings: main, tail, and those of before
 _ANY = "any"  # the order for queries that do not constrain this side's access attribute
 
 
@@ -183,6 +184,8 @@ class PartnerRows:
             return np.zeros(len(own.offsets) - 1, np.int64)
         at = (number, id(dictionary))
         if at not in self._translated:
+            while len(self._translated) >= DICTIONARIES_MAX * len(self._meta["strings"]):
+                del self._translated[next(iter(self._translated))]
             self._translated[at] = dictionary, find(dictionary, _as_arrow(own, type_))
         return self._translated[at][1]
 

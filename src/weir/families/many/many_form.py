@@ -57,7 +57,8 @@ class ManyQueries(QueriesOf[ManySegment]):
 
     def __init__(self, segment: ManySegment) -> None:
         super().__init__(segment)
-        self._pools: dict[tuple[int, ...], Pool] = {}  # by id() of their parts; a pool keeps its parts alive
+        # By id() of their parts, those of the last rows that were met; a pool keeps its parts alive.
+        self._pools: dict[tuple[int, ...], Pool] = {}
 
     @property
     def needs(self) -> tuple[Needs, ...]:
@@ -75,6 +76,8 @@ class ManyQueries(QueriesOf[ManySegment]):
         """All rows of a side. Slices and ranges of events that meet the same rows share one pool, and its caches."""
         key = tuple(id(part) for part in rows)
         if key not in self._pools:
+            while len(self._pools) >= 2 * len(self.segment.family.streams):  # a segment lives for many batches
+                del self._pools[next(iter(self._pools))]
             self._pools[key] = Pool(rows)
         return self._pools[key]
 
