@@ -464,3 +464,23 @@ def test_what_was_told_of_a_replaced_query_ends_and_the_new_one_begins_with_its_
     told = changes_in(w, direct.batch({"trade": trades((2, "x", 7))}))
     assert [(id, came, row) for id, came, row in told] == [(new.id, True, "2")]
     assert new.fetch().to_pylist() == [{"n": 2}]
+
+
+def test_half_a_character_is_refused_and_spoils_nothing(w: weir.Weir) -> None:
+    w.register(CHEAP, {"top": 3}, name="good", tags=["fine"])
+    for more in ({"tags": ["\ud800"]}, {"owner": "\udfff"}, {"name": "a\ud800"}):
+        with pytest.raises(weir.WeirError):
+            w.register(CHEAP, {"top": 4}, **more)
+    with pytest.raises(weir.WeirError, match="no Unicode text"):
+        w.queries(text="\ud800")
+    assert w.queries()["name"].to_pylist() == ["good"]
+
+
+def test_lists_and_lengths_of_any_size_are_listed_and_compared(w: weir.Weir) -> None:
+    numbers = "SELECT price FROM trade WHERE price + 0.0e0 IN (:p)"
+    first = w.register(numbers, {"p": [1.0, float("nan")]}, name="nan")
+    assert w.register(numbers, {"p": [1.0, float("nan")]}, name="nan").id == first.id
+    assert w.register(numbers, {"p": [1.0, 2.0]}, name="nan").id != first.id
+    late = w.register("SELECT price FROM trade WHERE ts > ts - INTERVAL :n DAY", {"n": 200_000})
+    assert "200000" in late.text
+    assert w.queries().num_rows == 2

@@ -21,6 +21,7 @@ from weir.store.state import State
 if TYPE_CHECKING:
     from weir.api import Weir
 
+_FAR_US = 1 << 62  # no time is further from 1970
 HTML_ROWS = 20  # of an answer that a notebook shows
 T = TypeVar("T")
 
@@ -198,7 +199,7 @@ def ids_of(asked: object) -> np.ndarray:
 def to_us(at: datetime.datetime | str | int, error: type[WeirError] = QueryError) -> int:
     """A moment in µs since the epoch; times without a zone are UTC."""
     if not isinstance(at, bool) and isinstance(at, int | np.integer):
-        return int(at)
+        return max(-_FAR_US, min(int(at), _FAR_US))
     if isinstance(at, str):
         try:
             at = datetime.datetime.fromisoformat(at)

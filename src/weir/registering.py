@@ -17,7 +17,7 @@ from weir.answer import written_texts
 from weir.answer.keeping import kept_with
 from weir.answer.listing import Filters, chosen
 from weir.answer.standing import Library
-from weir.errors import QueryError, RegisterError
+from weir.errors import QueryError, RegisterError, WeirError
 from weir.plan.registration import Registration, constants_table, plan_registration
 from weir.runtime.intake import NAME_MAX, as_id, as_table, expect_text
 from weir.store.naming import Named, register_named, replace_query
@@ -178,6 +178,7 @@ def filters(
     for what, word in (("name", name), ("tag", tag), ("owner", owner), ("text", text)):
         if word is not None:
             expect_text(word, f"the {what} to look for", QueryError)
+            _expect_unicode(word, f"the {what} to look for", QueryError)
     return Filters(ids, name, tag, owner, text)
 
 
@@ -190,8 +191,17 @@ def _expect_word(given: object, what: str) -> None:
     """Refuse what is no text, an empty one, and one that is too long."""
     expect_text(given, what, RegisterError)
     assert isinstance(given, str)
+    _expect_unicode(given, what, RegisterError)
     if not given.strip() or len(given) > NAME_MAX:
         raise RegisterError(f"{what} is '{given[:NAME_MAX]}' of {len(given):,} characters, expected 1 to {NAME_MAX}")
+
+
+def _expect_unicode(given: str, what: str, error: type[WeirError]) -> None:
+    """Refuse half of a character: no file could hold it."""
+    try:
+        given.encode()
+    except UnicodeEncodeError as wrong:
+        raise error(f"{what} is no Unicode text: {wrong.reason} at character {wrong.start}") from None
 
 
 def name_array(name: object) -> pa.Array | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,15 @@ def rows_of(batch: int, count: int = 4) -> pa.Table:
     )
 
 
-def alive(kind: type) -> list[Any]:
+def alive(kind: type, but: Sequence[Any] = ()) -> list[Any]:
+    """All objects of a kind, but those that other tests have left."""
     gc.collect()
-    return [one for one in gc.get_objects() if isinstance(one, kind)]
+    others = {id(one) for one in but}
+    return [one for one in gc.get_objects() if isinstance(one, kind) and id(one) not in others]
 
 
 def test_a_segment_of_many_sides_forgets_rows_that_it_met(tmp_path: Path) -> None:
+    before = alive(ManyQueries)
     w = weir.open(tmp_path)
     for name in "rst":
         w.stream(name, "k bigint, name string, ts timestamp", time="ts", keep="1 hour")
@@ -40,11 +44,12 @@ def test_a_segment_of_many_sides_forgets_rows_that_it_met(tmp_path: Path) -> Non
     direct = DirectWeir(w, wall_us=START_US + 10**10)
     for batch in range(12):
         direct.batch({name: rows_of(3 * batch + n) for n, name in enumerate("rst")})
-    pools = [len(one._pools) for one in alive(ManyQueries)]
+    pools = [len(one._pools) for one in alive(ManyQueries, before)]
     assert 0 < max(pools) <= 6, pools
 
 
 def test_partner_rows_forget_dictionaries_of_segments_that_are_gone(tmp_path: Path) -> None:
+    before = alive(PartnerRows)
     w = weir.open(tmp_path, settings={"loose_rows_max": 0})
     for name in "rs":
         w.stream(name, "k bigint, name string, ts timestamp", time="ts", keep="1 hour")
@@ -53,5 +58,5 @@ def test_partner_rows_forget_dictionaries_of_segments_that_are_gone(tmp_path: Pa
     for batch in range(1, 12):  # each has another tail segment
         w.register(f"SELECT r.k FROM r JOIN s ON r.k = s.k WHERE s.name > 'name {batch % 9}' AND r.k < {batch}")
         direct.batch({"r": rows_of(batch)})
-    kept = [len(one._translated) for one in alive(PartnerRows)]
+    kept = [len(one._translated) for one in alive(PartnerRows, before)]
     assert 1 < max(kept) <= partner_rows.DICTIONARIES_MAX, kept

@@ -22,7 +22,8 @@ from weir.store.state import State
 
 FILES_MAX = 16_384  # that a process has mapped
 STRETCH_BYTES = 16 << 20  # of small files that are looked at together
-SPARE_ROWS_MAX = 4_096  # between rows of a file that are wanted: to copy them costs less than to take rows out of it
+SPARE_ROWS_MAX = 4_096  # between rows of a file that are wanted: to copy them costs less than to take rows out of it …
+SPARE_BYTES_MAX = 1 << 17  # … unless they are wide
 
 
 class KeptRows:
@@ -132,7 +133,8 @@ class KeptRows:
         place = rows - np.repeat(self.first_rows[held], counts)  # in its file, and at the end in all parts together
         first, length = place[starts], place[starts + counts - 1] - place[starts] + 1
         tables = [_rows(self.files, self.paths[k]).table.select(names) for k in held.tolist()]
-        for k in np.flatnonzero(length - counts > SPARE_ROWS_MAX).tolist():
+        wide = [SPARE_BYTES_MAX * max(1, table.num_rows) // max(1, table.nbytes) for table in tables]
+        for k in np.flatnonzero(length - counts > np.minimum(SPARE_ROWS_MAX, wide)).tolist():
             mine = slice(int(starts[k]), int(starts[k] + counts[k]))
             tables[k] = tables[k].take(pa.array(place[mine]))
             place[mine], first[k], length[k] = np.arange(counts[k]), 0, counts[k]

@@ -20,6 +20,7 @@ from weir.store.query_groups import GroupRef
 from weir.store.registry import Ids
 from weir.store.state import State
 
+PIECE_BYTES = 1 << 28  # of texts in one array
 TOO_MUCH = "it matches too much to be kept"
 
 
@@ -94,12 +95,14 @@ def _texts(labels: Labels, groups: Sequence[GroupRef], ids: Ids, places: Ids) ->
         return
     known = labels.groups()
     is_known = pc.is_valid(known["text"]).to_numpy()
+    step = max(1, PIECE_BYTES // (pc.max(pc.binary_length(known["text"])).as_py() or 1))
     starts = np.flatnonzero(np.diff(places, prepend=-1))
     starts = starts[~is_known[places[starts]] | ~np.append(False, is_known[places[starts[:-1]]])]
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
         place = int(places[start])
         if is_known[place]:  # as those of groups that follow
-            yield known["text"].take(pa.array(places[start:end])).combine_chunks()
+            for at in range(start, end, step):  # one array holds 2 GiB of text at most
+                yield known["text"].take(pa.array(places[at : min(at + step, end)])).combine_chunks()
             continue
         group = groups[place]
         constants = labels.registry.constants(group).take(pa.array(ids[start:end] - group.first_id))

@@ -69,7 +69,11 @@ def _items(values: pa.Scalar, type: DataType) -> str | None:
     """A list as it stands in the brackets of IN: the first values of a long one."""
     if not values.is_valid:
         return None
-    shown = [literal_text(constant_value(value, type.item), type.item) for value in values.values[:ITEMS_MAX]]
+    some = values.values[:ITEMS_MAX]
+    if type.item.kind in _TEXTS:
+        shown = _TEXTS[type.item.kind](some).fill_null("NULL").to_pylist()
+    else:
+        shown = [literal_text(constant_value(value, type.item), type.item) for value in some]
     more = len(values.values) - len(shown)
     return ", ".join(shown) + (f", /* {more:,} more */" if more else "")
 
@@ -99,7 +103,9 @@ def _lengths(values: pa.Array, slot: Slot) -> pa.Array:
     if slot.has_unit:
         whole = pc.equal(pc.subtract(values, pc.multiply(pc.divide(values, slot.unit_us), slot.unit_us)), 0)
         counts = pc.divide(values, slot.unit_us).cast(pa.string())
-        return pc.if_else(whole, counts, pc.divide(values.cast(pa.float64()), float(slot.unit_us)).cast(pa.string()))
+        return pc.if_else(
+            whole, counts, pc.divide(values.cast(pa.float64(), safe=False), float(slot.unit_us)).cast(pa.string())
+        )
     lengths = values if slot.unit_us > 0 else pc.negate(values)
     shown = _counted(lengths, "MICROSECOND", 1)
     for name, size in reversed(UNITS):

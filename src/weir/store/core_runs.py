@@ -91,7 +91,7 @@ def compact(files: Files, state: State, channel: str) -> None:
     for run in runs:
         if run.last < oldest:  # every row of it has expired
             files.delete(run.path)
-    runs = [run for run in runs if run.last >= oldest]
+    runs = [run for run in runs if run.last >= oldest and _is_readable(files, run, _names(channel))]
     for covered, first, last in list(_cover(runs, oldest, state.last)):
         if covered is None:  # new batches, or a gap where a run was deleted
             paths = [m.path for _, m in state.match_files(first, last)]
@@ -203,6 +203,16 @@ def matched_many(
 def _read_run(files: Files, run: CoreRun, names: Sequence[str]) -> CheckedArrays:
     """A run's arrays; what is taken of them is checked when it is first taken."""
     return _mapped.get(files, run.path, lambda: CheckedArrays(files, run.path, (IDS, OFFSETS, *names), IDS))
+
+
+def _is_readable(files: Files, run: CoreRun, names: Sequence[str]) -> bool:
+    """Whether a run can be read; one that is cut, or of another version, is deleted."""
+    try:
+        _read_run(files, run, names)
+    except StoreError:
+        files.delete(run.path)
+        return False
+    return True
 
 
 def _in_run(files: Files, run: CoreRun, core: int, names: Sequence[str]) -> tuple[np.ndarray, ...] | None:

@@ -96,6 +96,12 @@ def seal_of_bytes(data: Data) -> str:
     return bytes(memoryview(data)[len(_MAGIC) : len(_MAGIC) + 64]).decode("ascii", "replace")
 
 
+def before_of_bytes(data: Data) -> str:
+    """The seal that a document follows, as it stands in its head, unchecked."""
+    start = len(_MAGIC) + 65
+    return bytes(memoryview(data)[start : start + 64]).decode("ascii", "replace")
+
+
 def read_document(files: Files, path: str, before: str | None = None) -> Document | None:
     """A document, checked; None if there never was one. `before`: the seal that it must follow."""
     data = files.read(path)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weir.store.labels import Labels
 from weir.store.query_groups import Draft, GroupRef, Label, NewQueries, draft_of
@@ -106,7 +107,7 @@ def _are_equal(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
     equal = np.ones(before.num_rows, bool)
     for one, other in zip(before.columns, after.columns, strict=True):
         if pa.types.is_list(one.type):
-            equal &= [a == b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)]
+            equal &= _are_equal_lists(pa.concat_arrays([*one.chunks, *other.chunks]), len(equal))
         else:
             codes = pa.chunked_array([*one.chunks, *other.chunks], one.type).combine_chunks().dictionary_encode()
             both = codes.indices.fill_null(-1).to_numpy()
@@ -127,3 +128,15 @@ def _relabel(labels: Labels, ids: Ids, label: Label) -> None:
         return Draft(about, pa.table({"id": np.unique(changed)})) if len(changed) else None
 
     labels.registry.append(draft)
+
+
+def _are_equal_lists(lists: pa.ListArray, count: int) -> npt.NDArray[np.bool_]:
+    """Whether each of the first lists equals the one `count` further on, value by value as above."""
+    lengths = pc.list_value_length(lists).fill_null(-1).to_numpy()
+    codes = lists.flatten().dictionary_encode().indices.fill_null(-1).to_numpy()
+    ends = np.cumsum(np.maximum(lengths, 0))
+    parts = np.split(codes, ends[:-1])
+    pairs = zip(parts[:count], parts[count:], strict=True)
+    found = np.array([np.array_equal(one, other) for one, other in pairs], bool)
+    found &= lengths[:count] == lengths[count:]
+    return found

@@ -41,7 +41,17 @@ from weir.algebra.ddl import parse_type
 from weir.errors import QueryError, StoreError
 from weir.store import caches
 from weir.store.arrow import DAMAGED, from_ipc, to_ipc
-from weir.store.documents import HEAD, RESTORE, ROOT, Document, create_document, read_document, seal_of_bytes, unsealed
+from weir.store.documents import (
+    HEAD,
+    RESTORE,
+    ROOT,
+    Document,
+    before_of_bytes,
+    create_document,
+    read_document,
+    seal_of_bytes,
+    unsealed,
+)
 from weir.store.files import Files, unique
 from weir.store.mapped import Mapped
 from weir.store.query_groups import NAME, REPLACES, Draft, GroupRef, KeptAs, NewQueries, draft_of
@@ -307,11 +317,23 @@ class Registry:
         try:
             data = pa.memory_map(str(local)).read_buffer()
             if number not in self._checked:
-                unsealed(path, data)
+                seal = unsealed(path, data).seal
+                if number < self._count and seal != self._followed_seal(number):  # tasks know no other documents
+                    raise StoreError(f"{path} is not the document that the next one follows", hint=RESTORE)
                 self._checked.add(number)
             return pa.ipc.open_file(pa.BufferReader(data.slice(HEAD)))
         except DAMAGED as error:
             raise StoreError(f"{path} is damaged: {error}", hint=RESTORE) from error
+
+    def _followed_seal(self, number: int) -> str:
+        """The seal of a document as the next one has it, or as it was when we read it."""
+        with self.lock:
+            if number + 1 == self._count:
+                return self._head
+        following = self.files.local_path(path_of(number + 1))
+        if following is None:
+            raise StoreError(f"{path_of(number + 1)} is missing, though it was written", hint=RESTORE)
+        return before_of_bytes(_head_of(following))
 
     def stand(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which of these queries were not dropped, as of the last refresh."""
@@ -459,11 +481,15 @@ class Registry:
         about = json.loads(parts[0])
         if about["format"] != FORMAT or about["count"] != number:
             return False
-        local = self.files.local_path(path_of(number - 1))
-        if local is None or _seal_at(local) != about["head"]:
+        newest = path_of(number - 1)
+        local = self.files.local_path(newest) if self.files.exists(newest) else None
+        if local is None or seal_of_bytes(_head_of(local)) != about["head"]:
             return False
         kinds = [(tuple(parse_type(t) for t in ts), tuple(f), tuple(c)) for ts, f, c in about["kinds"]]
         columns = from_ipc(parts[1], "a cache").to_pydict()
+        # What registers is looked at when its constants are; the rest, which nobody reads again, here and now.
+        if columns["number"][-1:] != [number - 1] and read_document(self.files, newest) is None:
+            return False
         for at, count, catalog, shape, kind, kept in zip(*columns.values(), strict=True):
             types, families, channels = kinds[kind]
             text = about["shapes"][shape]
@@ -480,10 +506,10 @@ class Registry:
         return True
 
 
-def _seal_at(path: Path) -> str:
-    """The seal that stands in a document; whether it has it is looked at when the document is used."""
+def _head_of(path: Path) -> bytes:
+    """The head of a document; whether it has its seal is looked at when the document is used."""
     with open(path, "rb") as file:
-        return seal_of_bytes(file.read(HEAD))
+        return file.read(HEAD)
 
 
 def _kept_as(said: Any) -> KeptAs | None:
