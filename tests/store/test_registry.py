@@ -283,3 +283,43 @@ def test_a_folder_that_takes_no_cache_is_no_error(files: Files, monkeypatch: pyt
     for _ in range(5):
         add(registry)
     assert registry.count == 5
+
+
+def constants_of(files: Files, number: int) -> pa.Table:
+    """What a new reader finds in a group."""
+    registry = Registry(files)
+    registry.refresh()
+    return registry.constants(registry.groups()[number])
+
+
+def test_a_document_of_another_weir_is_noticed_though_a_cache_knows_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "CACHE_EVERY", 1)
+    ours, theirs = LocalFiles(tmp_path / "ours"), LocalFiles(tmp_path / "theirs")
+    for files, shape in ((ours, "ours"), (theirs, "theirs")):
+        registry = Registry(files)
+        add(registry, 3, shape)
+        add(registry, 2, shape)
+    for number in (0, 1):  # one that another follows, and the newest one
+        whole = (tmp_path / "ours" / path_of(number)).read_bytes()
+        (tmp_path / "ours" / path_of(number)).write_bytes((tmp_path / "theirs" / path_of(number)).read_bytes())
+        with pytest.raises(StoreError, match="follow"):
+            constants_of(ours, number)
+        (tmp_path / "ours" / path_of(number)).write_bytes(whole)
+
+
+def test_a_damaged_newest_document_of_drops_is_noticed_though_a_cache_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "CACHE_EVERY", 1)
+    registry = Registry(LocalFiles(tmp_path))
+    add(registry, 9)
+    registry.drop(np.arange(5))
+    document = tmp_path / path_of(1)
+    data = bytearray(document.read_bytes())
+    data[-9] ^= 1
+    document.unlink()
+    document.write_bytes(data)
+    with pytest.raises(StoreError, match="is damaged"):
+        Registry(LocalFiles(tmp_path)).refresh()
